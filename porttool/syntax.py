@@ -1,0 +1,432 @@
+"""Python sources as values: parsed once, edited by character spans, encoded back as they came.
+
+Analysis runs on the standard `ast`. An edit replaces a span of the text, so whatever no edit
+covers keeps its bytes: line ends, a byte-order mark, form feeds, the declared encoding, comments
+and formatting.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import re
+import tokenize
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from porttool.errors import UnparsableSource
+
+Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (ast.Module, ast.ClassDef, *_FUNCTIONS)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed file.
+
+    `text` keeps its line ends and has no byte-order mark; spans count its characters.
+    """
+
+    path: str
+    data: bytes
+    text: str
+    encoding: str
+    bom: bool
+    newline: str
+    tree: ast.Module
+    line_starts: tuple[int, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """Characters `start` (included) to `end` (not included) of `Source.text`."""
+
+    start: int
+    end: int
+
+    def contains(self, other: Span) -> bool:
+        """Tell whether `other` lies inside, ends included."""
+        return self.start <= other.start and other.end <= self.end
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """Replace characters `start` to `end` by `text`; `start == end` inserts.
+
+    "\\n" in `text` becomes the file's line end.
+    """
+
+    start: int
+    end: int
+    text: str
+
+
+def parse_source(path: str, data: bytes) -> Source:
+    """Decode and parse a file.
+
+    Raises:
+        UnparsableSource: with the line, when decoding or parsing fails.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        bom = encoding == "utf-8-sig"
+        encoding = "utf-8" if bom else encoding
+        text = (data[3:] if bom else data).decode(encoding)
+        tree = ast.parse(text)
+    except (SyntaxError, UnicodeDecodeError, LookupError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise UnparsableSource(
+            f"{path} cannot be parsed",
+            where=f"{path}:{line}" if line else path,
+            why=str(error),
+            next="fix the file on that side, or leave it out of the port",
+        ) from error
+    ends = [match.end() for match in _LINE_END.finditer(text)]
+    first = _LINE_END.search(text)
+    return Source(
+        path=path,
+        data=data,
+        text=text,
+        encoding=encoding,
+        bom=bom,
+        newline=first.group() if first else "\n",
+        tree=tree,
+        line_starts=(0, *ends),
+    )
+
+
+def _offset(source: Source, line: int, column: int) -> int:
+    """Turn a 1-based line and a column in UTF-8 bytes, as `ast` counts, into a character offset."""
+    start = source.line_starts[line - 1]
+    if column == 0:
+        return start
+    end = source.line_starts[line] if line < len(source.line_starts) else len(source.text)
+    row = source.text[start:end]
+    if row.isascii():
+        return start + column
+    return start + len(row.encode()[:column].decode(errors="replace"))
+
+
+def span_of(source: Source, node: ast.AST) -> Span:
+    """Return the span of a node that has positions; enclosing parentheses are not part of it."""
+    start = _offset(source, node.lineno, node.col_offset)  # type: ignore[attr-defined]
+    return Span(start, _offset(source, node.end_lineno, node.end_col_offset))  # type: ignore[attr-defined]
+
+
+def text_of(source: Source, node: ast.AST) -> str:
+    """Return the node's own text, line ends as in the file."""
+    span = span_of(source, node)
+    return source.text[span.start : span.end]
+
+
+def line_of(node: ast.AST) -> int:
+    """Return the 1-based line on which the node starts, its decorators apart."""
+    return int(node.lineno)  # type: ignore[attr-defined]
+
+
+def line_at(source: Source, offset: int) -> int:
+    """Return the 1-based line that holds a character offset."""
+    return bisect_right(source.line_starts, offset)
+
+
+def line_start(source: Source, offset: int) -> int:
+    """Return the offset at which the line holding `offset` starts."""
+    return source.line_starts[line_at(source, offset) - 1]
+
+
+def statement_span(source: Source, statement: ast.stmt) -> Span:
+    """Return the whole lines of a statement, with decorators, indent and trailing comment.
+
+    A statement that shares its line with another (`a; b`) gives its bare span.
+    """
+    bare = span_of(source, statement)
+    decorators = getattr(statement, "decorator_list", [])
+    if decorators:
+        # The decorator's expression starts behind its "@".
+        first = span_of(source, decorators[0]).start
+        bare = Span(source.text.rindex("@", 0, first), bare.end)
+    start = line_start(source, bare.start)
+    last = line_at(source, bare.end)
+    end = source.line_starts[last] if last < len(source.line_starts) else len(source.text)
+    head, tail = source.text[start : bare.start], source.text[bare.end : end]
+    if head.strip(" \t\f") or not re.fullmatch(r"[ \t\f]*(#[^\r\n]*)?(\r\n|\r|\n)?", tail):
+        return bare
+    return Span(start, end)
+
+
+def indent_of(source: Source, statement: ast.stmt) -> str:
+    """Return the white space in front of a statement's first line."""
+    start = line_start(source, span_of(source, statement).start)
+    match = re.compile(r"[ \t\f]*").match(source.text, start)
+    return match.group() if match else ""
+
+
+def apply_edits(source: Source, edits: Iterable[TextEdit]) -> bytes:
+    """Return the file with the edits applied, in its own line ends, encoding and byte-order mark.
+
+    No edit gives back the very bytes. Inserts at one place keep their given order.
+
+    Raises:
+        ValueError: when two edits overlap: nested ones are for the caller to compose.
+        UnparsableSource: when the file's encoding cannot hold an edit's text.
+    """
+    ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
+    if not ordered:
+        return source.data
+    parts: list[str] = []
+    position = 0
+    for edit in ordered:
+        if edit.start < position:
+            raise ValueError(f"{source.path}: two edits overlap at character {edit.start}")
+        parts.append(source.text[position : edit.start])
+        parts.append(_LINE_END.sub("\n", edit.text).replace("\n", source.newline))
+        position = edit.end
+    parts.append(source.text[position:])
+    text = "".join(parts)
+    try:
+        data = text.encode(source.encoding)
+    except UnicodeEncodeError as error:
+        raise UnparsableSource(
+            f"{source.path} is {source.encoding} and cannot hold the inserted text",
+            where=source.path,
+            why=str(error),
+            next="change the file's coding line on the branch that it is ported to",
+        ) from error
+    return b"\xef\xbb\xbf" + data if source.bom else data
+
+
+def dump(node: ast.AST) -> str:
+    """Return the structure of a tree as text: equal texts are equal trees, wherever they stand."""
+    return ast.dump(node, annotate_fields=False)
+
+
+def same_tree(left: ast.AST, right: ast.AST) -> bool:
+    """Tell whether two trees are the same but for positions, formatting and comments."""
+    return dump(left) == dump(right)
+
+
+def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
+    """Map every node of a tree to the node that holds it."""
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+def enclosing_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Scope:
+    """Return the innermost module, class, function or lambda around a node, itself not counted."""
+    while node in above:
+        node = above[node]
+        if isinstance(node, _SCOPES):
+            return node
+    raise ValueError("the node is not part of a module")
+
+
+def qualname(node: ast.AST, above: dict[ast.AST, ast.AST]) -> str:
+    """Return the dotted names of the classes and functions around a node, itself included."""
+    names = []
+    here: ast.AST | None = node
+    while here is not None:
+        if isinstance(here, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.append(here.name)
+        here = above.get(here)
+    return ".".join(reversed(names))
+
+
+class Names:
+    """What the names of one file mean, scope by scope, and how the file can spell a given thing."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._above = parents(tree)
+        self._tree = tree
+        self._bound: dict[ast.AST, dict[str, set[str | None]]] = {}
+        for node in ast.walk(tree):
+            for scope, name, meaning in _bindings(node, self._above):
+                self._bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)
+        self.has_star_import = any(
+            isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+            for node in ast.walk(tree)
+        )
+
+    def qualified(self, expression: ast.expr, at: ast.AST | None = None) -> str | None:
+        """Return the dotted origin of a name or attribute chain; None behind a local binding.
+
+        `th.compile` under `import torch as th` is "torch.compile"; an unbound built-in is
+        "builtins.NAME"; relative imports keep their dots (".networks.build").
+        """
+        tail: list[str] = []
+        while isinstance(expression, ast.Attribute):
+            tail.append(expression.attr)
+            expression = expression.value
+        if not isinstance(expression, ast.Name):
+            return None
+        meaning = self._meaning(expression.id, at if at is not None else expression)
+        return ".".join([meaning, *reversed(tail)]) if meaning else None
+
+    def spelling(self, origin: str, at: ast.AST) -> str | None:
+        """Return how a place can write `origin` ("th.compile"); None when nothing imports it."""
+        found = []
+        for scope in self._visible(at):
+            for name, meanings in self._bound.get(scope, {}).items():
+                for meaning in meanings:
+                    if meaning and (meaning == origin or origin.startswith(meaning + ".")):
+                        written = name + origin[len(meaning) :]
+                        if self.qualified(ast.parse(written, mode="eval").body, at) == origin:
+                            found.append(written)
+        return min(found, key=lambda written: (-written.count("."), written)) if found else None
+
+    def binds(self, name: str, at: ast.AST) -> bool:
+        """Tell whether a name is bound in any scope visible from a place, built-ins not counted."""
+        return any(name in self._bound.get(scope, {}) for scope in self._visible(at))
+
+    def _visible(self, at: ast.AST) -> Iterator[ast.AST]:
+        """Yield the scopes that a name at a place is looked up in, innermost first."""
+        here: ast.AST | None = at
+        innermost = True
+        while here is not None:
+            if isinstance(here, (*_COMPREHENSIONS, *_FUNCTIONS)):
+                yield here
+                innermost = False
+            elif isinstance(here, ast.ClassDef):
+                # A class body's names are seen by its own statements only, not by its methods.
+                if innermost:
+                    yield here
+                innermost = False
+            elif isinstance(here, ast.Module):
+                yield here
+            here = self._above.get(here)
+        if at is not self._tree and at not in self._above:
+            yield self._tree
+
+    def _meaning(self, name: str, at: ast.AST) -> str | None:
+        for scope in self._visible(at):
+            meanings = self._bound.get(scope, {}).get(name)
+            if meanings:
+                return next(iter(meanings)) if len(meanings) == 1 else None
+        if not self.has_star_import and hasattr(builtins, name):
+            return f"builtins.{name}"
+        return None
+
+
+def _binding_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.AST:
+    """Return the scope that a name stored at a node belongs to."""
+    here = above[node]
+    while not isinstance(here, _SCOPES):
+        if isinstance(here, _COMPREHENSIONS) and not isinstance(above.get(node), ast.NamedExpr):
+            return here
+        here = above[here]
+    return here
+
+
+def _bindings(
+    node: ast.AST, above: dict[ast.AST, ast.AST]
+) -> Iterator[tuple[ast.AST, str, str | None]]:
+    """Yield (scope, name, origin) for what one node binds; the origin is None but for imports."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            yield enclosing_scope(node, above), name, alias.name if alias.asname else name
+    elif isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name != "*":
+                joint = "" if module.endswith(".") else "."
+                name = alias.asname or alias.name
+                yield enclosing_scope(node, above), name, f"{module}{joint}{alias.name}"
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+        yield _binding_scope(node, above), node.id, None
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield enclosing_scope(node, above), node.name, None
+    elif isinstance(node, ast.arg):
+        yield enclosing_scope(node, above), node.arg, None
+    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        yield enclosing_scope(node, above), node.name, None
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield enclosing_scope(node, above), node.rest, None
+
+
+def top_level_name(statement: ast.stmt) -> str | None:
+    """Return the name that a top-level def, class or single assignment gives, else None."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return statement.name
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    if len(targets) == 1 and isinstance(targets[0], ast.Name):
+        return targets[0].id
+    return None
+
+
+def _docstring_or_import(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return True
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _last_of_head(tree: ast.Module) -> ast.stmt | None:
+    """Return the last statement of the docstring and import block that opens a file."""
+    last = None
+    for statement in tree.body:
+        if not _docstring_or_import(statement):
+            break
+        last = statement
+    return last
+
+
+def insert_definition(
+    source: Source, text: str, *, after: Sequence[str] = (), before: Sequence[str] = ()
+) -> TextEdit:
+    """Insert a top-level def or class with two blank lines around it.
+
+    It goes behind the first of `after` that the file defines, else in front of the first of
+    `before`, else behind the imports. Names that the file lacks are passed over.
+    """
+    body = source.tree.body
+    named = {name: statement for statement in body if (name := top_level_name(statement))}
+    anchor = next((named[name] for name in after if name in named), None)
+    if anchor is None:
+        follower = next((named[name] for name in before if name in named), None)
+        if follower is not None:
+            index = body.index(follower)
+            anchor = body[index - 1] if index else None
+        else:
+            anchor = _last_of_head(source.tree)
+    text = text.strip("\n") + "\n"
+    if anchor is None:
+        position = _after_leading_comments(source)
+        gap = "\n\n" if body else ""
+        return TextEdit(position, position, text + gap)
+    position = statement_span(source, anchor).end
+    opening = "" if source.text[:position].endswith(("\n", "\r")) else "\n"
+    rest = source.text[position:]
+    blank = re.match(r"(?:[ \t\f]*(?:\r\n|\r|\n))*", rest)
+    num_blank = len(_LINE_END.findall(blank.group())) if blank else 0
+    closing = "\n" * max(0, 2 - num_blank) if rest.strip() else ""
+    return TextEdit(position, position, f"{opening}\n\n{text}{closing}")
+
+
+def _after_leading_comments(source: Source) -> int:
+    """Return the offset behind a shebang, coding line and comment block that open a file."""
+    match = re.match(r"(?:[ \t\f]*#[^\r\n]*(?:\r\n|\r|\n))*", source.text)
+    return match.end() if match else 0
+
+
+def insert_import(source: Source, statement: str) -> TextEdit | None:
+    """Insert an import behind those that open the file; None when an equal one stands there.
+
+    `from __future__` imports stay first. The place within the block is not sorted.
+    """
+    wanted = ast.parse(statement).body[0]
+    if any(same_tree(wanted, existing) for existing in source.tree.body):
+        return None
+    anchor = _last_of_head(source.tree)
+    if anchor is None:
+        position = _after_leading_comments(source)
+        return TextEdit(position, position, statement.strip() + "\n")
+    position = statement_span(source, anchor).end
+    opening = "" if source.text[:position].endswith(("\n", "\r")) else "\n"
+    if not isinstance(anchor, ast.Import | ast.ImportFrom):
+        opening += "\n"
+    return TextEdit(position, position, opening + statement.strip() + "\n")
