@@ -1,0 +1,339 @@
+"""The configuration of a run: YAML in, closed and validated dataclasses out.
+
+One class a section, the root last. Every class is strict (no `"512"` for 512), frozen and closed;
+`load_config` names the dotted path of whatever it refuses and the nearest key that exists.
+"""
+
+import dataclasses
+import difflib
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import ValidationError as PydanticValidationError
+from pydantic.dataclasses import dataclass
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
+from coolrl_lost_cities.games.classic.rules import Rules
+
+_Section = TypeVar("_Section")
+
+CLOSED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ConfigError(DeepCFRError):
+    """A configuration that cannot be used: where it stands, what is wrong, what would be right."""
+
+    def __init__(self, source: str, path: str, problem: str) -> None:
+        self.source = source
+        self.path = path
+        self.problem = problem
+        super().__init__(": ".join(part for part in (source, path, problem) if part))
+
+
+@dataclass(frozen=True, config=CLOSED)
+class RunConfig:
+    """The run as a whole; `out` is the folder that receives everything the run writes."""
+
+    name: str = "default"
+    seed: NonNegativeInt = 0
+    iterations: PositiveInt = 200
+    out: str = "runs/default"
+    overwrite: bool = False
+    device: Literal["cpu", "cuda"] = "cpu"
+    num_threads: PositiveInt = 1
+
+
+@dataclass(frozen=True, config=CLOSED)
+class RulesConfig:
+    """The fields of `rules.Rules`, which checks how they go together."""
+
+    num_colors: PositiveInt = 5
+    num_ranks: PositiveInt = 9
+    lowest_rank: PositiveInt = 2
+    num_wagers: NonNegativeInt = 3
+    hand_size: PositiveInt = 8
+    expedition_cost: NonNegativeInt = 20
+    bonus_cards: PositiveInt = 8
+    bonus: NonNegativeInt = 20
+    max_steps: PositiveInt = 600
+    remember_history: bool = False
+
+
+@dataclass(frozen=True, config=CLOSED)
+class EncodingConfig:
+    """How information states reach the networks."""
+
+    permute_colors: bool = False
+
+
+@dataclass(frozen=True, config=CLOSED)
+class NetworkConfig:
+    """The shape shared by the advantage networks and the strategy network."""
+
+    kind: Literal["mlp", "color_shared"] = "mlp"
+    hidden_size: PositiveInt = 512
+    num_layers: PositiveInt = 3
+    activation: Literal["relu", "gelu"] = "relu"
+    color_attention_layers: NonNegativeInt = 0
+    color_attention_heads: PositiveInt = 4
+
+    def __post_init__(self) -> None:
+        """Check that the attention heads share the hidden units evenly."""
+        if self.color_attention_layers and self.hidden_size % self.color_attention_heads:
+            raise ValueError(
+                f"color_attention_heads is {self.color_attention_heads}, "
+                f"expected a divisor of hidden_size {self.hidden_size}"
+            )
+
+
+@dataclass(frozen=True, config=CLOSED)
+class TraversalConfig:
+    """How the game is sampled."""
+
+    traversals_per_iteration: PositiveInt = 2000
+    lanes: PositiveInt = 1024
+    exploration: Annotated[float, Field(gt=0, le=1)] = 0.2
+
+
+@dataclass(frozen=True, config=CLOSED)
+class TrainingWeightingConfig:
+    """How much an iteration counts in the losses: `linear` is Linear CFR."""
+
+    kind: Literal["linear", "uniform"] = "linear"
+
+
+@dataclass(frozen=True, config=CLOSED)
+class OptimizationConfig:
+    """The training steps of one iteration."""
+
+    advantage_batch_size: PositiveInt = 1024
+    strategy_batch_size: PositiveInt = 1024
+    advantage_steps: PositiveInt = 200
+    strategy_steps: PositiveInt = 200
+    learning_rate: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 0.0
+    grad_clip: PositiveFloat = 1.0
+    reinitialize_advantage: bool = True
+
+
+@dataclass(frozen=True, config=CLOSED)
+class MemoryConfig:
+    """Samples kept by each player's advantage memory and by the strategy memory."""
+
+    advantage_capacity: PositiveInt = 500_000
+    strategy_capacity: PositiveInt = 500_000
+
+
+@dataclass(frozen=True, config=CLOSED)
+class CheckpointConfig:
+    """What is kept: `latest.pt` after every iteration, a numbered copy every `save_every`."""
+
+    save_latest: bool = True
+    save_every: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, config=CLOSED)
+class EvaluationConfig:
+    """Matches against the bots; `eval_every: 0` plays none."""
+
+    eval_every: NonNegativeInt = 10
+    games: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
+    opponents: list[Literal["random", "discard_only", "safe_heuristic"]] = field(
+        default_factory=lambda: ["random", "discard_only", "safe_heuristic"]
+    )
+    policies: Literal["average", "current", "both"] = "both"
+
+
+@dataclass(frozen=True, config=CLOSED)
+class DeepCFRConfig:
+    """Everything a run depends on."""
+
+    run: RunConfig = field(default_factory=RunConfig)
+    rules: RulesConfig = field(default_factory=RulesConfig)
+    encoding: EncodingConfig = field(default_factory=EncodingConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    traversal: TraversalConfig = field(default_factory=TraversalConfig)
+    training_weighting: TrainingWeightingConfig = field(default_factory=TrainingWeightingConfig)
+    optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        """Check what two sections must agree on."""
+        if self.encoding.permute_colors and self.rules.remember_history:
+            raise ValueError(
+                "encoding.permute_colors is true, expected false with rules.remember_history, "
+                "whose features name colors"
+            )
+
+
+def load_config(path: Path | None, overrides: Sequence[str] = ()) -> DeepCFRConfig:
+    """Read a YAML file, apply overrides of the form `section.key=VALUE`, validate.
+
+    VALUE is YAML. Keys that are left out keep their defaults, and so does everything when there is
+    no path. Raises ConfigError.
+    """
+    if path is None:
+        return config_from_mapping({}, "defaults", overrides)
+    return config_from_mapping(_read_mapping(path), str(path), overrides)
+
+
+def config_from_mapping(
+    values: Mapping[str, Any], source: str, overrides: Sequence[str] = ()
+) -> DeepCFRConfig:
+    """Do what `load_config` does, from nested dictionaries such as a checkpoint stores."""
+    _reject_unknown(DeepCFRConfig, values, source)
+    origins: dict[str, str] = {}  # dotted path to the override that set it
+    for text in overrides:
+        dotted, nested = _parse_override(text)
+        _reject_unknown(DeepCFRConfig, nested, f"--set {text}")
+        values = _merged(values, nested)
+        origins.pop(dotted, None)  # the last one counts, in place as well
+        origins[dotted] = f"--set {text}"
+    config = _build(DeepCFRConfig, values, source, origins)
+    try:
+        build_rules(config.rules)
+    except ValueError as error:
+        raise ConfigError(source, "", str(error)) from error
+    return config
+
+
+def config_to_mapping(config: DeepCFRConfig) -> dict[str, Any]:
+    """Return nested dictionaries of plain values, every key present."""
+    return dataclasses.asdict(config)
+
+
+def config_to_yaml(config: DeepCFRConfig) -> str:
+    """Return the resolved configuration as YAML that `load_config` reads back unchanged."""
+    text = io.StringIO()
+    YAML().dump(config_to_mapping(config), text)
+    return text.getvalue()
+
+
+def build_rules(config: RulesConfig) -> Rules:
+    """Return the rules of the game. Raises ValueError naming the field that does not fit."""
+    return Rules(**dataclasses.asdict(config))
+
+
+def _read_yaml(text: str, source: str) -> Any:
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(source, "", f"not YAML: {problem}") from error
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(str(path), "", f"cannot be read ({reason})") from error
+    values = _read_yaml(text, str(path))
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(str(path), "", f"holds {values!r}, expected sections such as `run:`")
+    return values
+
+
+def _parse_override(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the dotted path and the nested mapping that `a.b=VALUE` stands for."""
+    dotted, equals, value = text.partition("=")
+    keys = dotted.strip().split(".")
+    if not equals or not all(keys):
+        raise ConfigError(f"--set {text}", "", "expected section.key=value")
+    nested: Any = _read_yaml(value, f"--set {text}")
+    for key in reversed(keys):
+        nested = {key: nested}
+    return ".".join(keys), nested
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return base with over laid on it; mappings are merged, anything else is replaced."""
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        result[key] = _merged(below or {}, value) if both else value
+    return result
+
+
+def _sections(cls: type) -> Iterator[tuple[str, type]]:
+    """Yield the fields of a config class that are config classes themselves."""
+    for name, hint in get_type_hints(cls).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield name, hint
+
+
+def _reject_unknown(cls: type, values: Any, source: str, path: str = "") -> None:
+    """Raise ConfigError at the first key of the mapping that the class does not have."""
+    if values is None and path:
+        return
+    if not isinstance(values, Mapping):
+        raise ConfigError(source, path.rstrip("."), f"got {values!r}, expected a section of keys")
+    known = [config_field.name for config_field in dataclasses.fields(cls)]
+    for key in values:
+        if key not in known:
+            raise ConfigError(source, f"{path}{key}", _unknown_key(str(key), known))
+    for name, section in _sections(cls):
+        if name in values:
+            _reject_unknown(section, values[name], source, f"{path}{name}.")
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"unknown key{hint} (known: {', '.join(known)})"
+
+
+def _build(
+    cls: type[_Section],
+    values: Mapping[str, Any] | None,
+    source: str,
+    origins: Mapping[str, str],
+    path: str = "",
+) -> _Section:
+    """Construct a config class from a mapping without unknown keys, sections first.
+
+    Strict pydantic classes take instances, not mappings, so nesting is done here.
+    """
+    arguments = dict(values or {})  # a section whose keys are all commented out reads as None
+    for name, section in _sections(cls):
+        if name in arguments:
+            arguments[name] = _build(section, arguments[name], source, origins, f"{path}{name}.")
+    try:
+        return cls(**arguments)
+    except PydanticValidationError as error:
+        first, *others = error.errors()
+        dotted = path + ".".join(str(part) for part in first["loc"])
+        more = f" (and {len(others)} more)" if others else ""
+        if not first["loc"]:  # raised by __post_init__, which names the keys itself
+            section_path = path.rstrip(".")
+            origin = _origin(section_path, source, origins)
+            raise ConfigError(origin, section_path, f"{first['ctx']['error']}{more}") from error
+        problem = f"got {first['input']!r}, {_expectation(first['msg'])}{more}"
+        raise ConfigError(_origin(dotted, source, origins), dotted, problem) from error
+
+
+def _origin(dotted: str, source: str, origins: Mapping[str, str]) -> str:
+    """Return the last override at, above or below a path, else the file."""
+    keys = dotted.split(".")
+    for overridden, origin in reversed(list(origins.items())):
+        shorter = list(zip(keys, overridden.split("."), strict=False))
+        if all(key == other for key, other in shorter):
+            return origin
+    return source
+
+
+def _expectation(message: str) -> str:
+    """Turn pydantic's sentence into ours: `Input should be ...` becomes `expected ...`."""
+    return re.sub(r"^Input should be ", "expected ", message)
