@@ -133,13 +133,17 @@ def test_a_run_writes_its_folder(small, tmp_path):
 
 def test_checkpoints_and_payloads_hold_plain_keys(small, tmp_path):
     out = tmp_path / "run"
-    result = train(small, out, "run.iterations=1")
+    result = train(small, out, "run.iterations=1", "traversal.opponent=frozen")
     assert result.exit_code == 0, result.output
     contents = load_checkpoint(out / "latest.pt")
-    weights = [*contents["advantage_networks"], contents["strategy_network"]]
-    assert len(weights) == 3
+    weights = [
+        *contents["advantage_networks"],
+        contents["strategy_network"],
+        *contents["opponent_snapshot"],
+    ]
+    assert len(weights) == 5
     expected = [f"layers.{i}.{kind}" for i in (0, 2, 4) for kind in ("weight", "bias")]
-    assert [list(state) for state in weights] == [expected] * 3
+    assert [list(state) for state in weights] == [expected] * 5
     assert b"_orig_mod" not in (out / "latest.pt").read_bytes()
 
 
@@ -221,6 +225,9 @@ def test_a_missing_or_torn_checkpoint_is_one_line_and_changes_nothing(small, tmp
         assert_one_line_error(missing, "none.pt: there is no such checkpoint; try ")
         torn = cli(command, "--resume", out / "torn.pt")
         assert_one_line_error(torn, "torn.pt: is torn or damaged (")
+    warm = train(small, tmp_path / "warm", f"run.warm_start={out}/torn.pt")
+    assert_one_line_error(warm, "torn.pt: is torn or damaged (")
+    assert not (tmp_path / "warm").exists()
     assert tree(out) == before
 
 
@@ -298,7 +305,8 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(small, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken run"
-    options = ["run.iterations=100000", f"run.out={broken}"]
+    # The broken run has a worker, which the terminal sends Ctrl-C as well.
+    options = ["run.iterations=100000", f"run.out={broken}", "traversal.num_workers=1"]
     command = [PROGRAM, "train", "--config", small]
     command += [part for option in options for part in ("--set", option)]
     process = subprocess.Popen(
@@ -323,7 +331,7 @@ def test_ctrl_c_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_
     program, *arguments = shlex.split(stopped[2])
     assert program == PROGRAM.name
     last = f"run.iterations={iteration + 2}"
-    result = cli(*arguments, "--set", last)
+    result = cli(*arguments, "--set", last, "--set", "traversal.num_workers=0")
     assert result.exit_code == 0, result.output
     assert train(small, whole, last).exit_code == 0
     assert_same_run(whole, broken)

@@ -67,6 +67,7 @@ def test_sections_have_the_names_that_experiments_are_ported_by():
         "memory",
         "checkpoint",
         "evaluation",
+        "inference_server",
     }
 
 
@@ -130,6 +131,7 @@ def test_a_key_like_no_other_gets_no_false_hint(tmp_path):
         ("run.name=a=b", ("run", "name", "a=b")),
         ("optimization.learning_rate=3e-4", ("optimization", "learning_rate", 3e-4)),
         ("optimization.learning_rate=1", ("optimization", "learning_rate", 1.0)),
+        ("run.warm_start=null", ("run", "warm_start", None)),
         ("checkpoint.save_latest=false", ("checkpoint", "save_latest", False)),
         ("evaluation.opponents=[random]", ("evaluation", "opponents", ["random"])),
         ("network={num_layers: 2}", ("network", "num_layers", 2)),
@@ -189,6 +191,10 @@ def test_a_bad_value_names_the_file_unless_an_override_set_it(tmp_path):
 
 
 def test_sections_that_do_not_go_together_are_refused():
+    wide = ["traversal.lanes=5000", "inference_server.max_batch=4096"]
+    assert load_config(None, wide).traversal.lanes == 5000
+    with pytest.raises(ConfigError, match=r"max_batch is 4096, expected at least .*lanes, 5000"):
+        load_config(None, [*wide, "traversal.inference_backend=server"])
     with pytest.raises(ConfigError, match="permute_colors is true, expected false"):
         load_config(
             None,

@@ -95,10 +95,10 @@ def test_networks_come_near_the_equilibrium(seed: int, tmp_path: Path) -> None:
     """The whole trainer below 0.1 of the range; uniform play is at 0.169."""
     torch.set_num_threads(1)
     config = tiny_config(seed, tmp_path)
-    trainer = DeepCFRTrainer(config)
-    for _ in range(6):
-        trainer.run_iteration()
-    trainer.save(tmp_path / "end.pt")
+    with DeepCFRTrainer(config) as trainer:
+        for _ in range(6):
+            trainer.run_iteration()
+        trainer.save(tmp_path / "end.pt")
     stored = torch.load(tmp_path / "end.pt", weights_only=True)
     average = average_policy(load_networks(config, [stored["strategy_network"]])[0])
     current = current_policy(load_networks(config, stored["advantage_networks"]))

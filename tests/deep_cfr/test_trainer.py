@@ -52,9 +52,9 @@ def config_in(folder: Path, *overrides: str) -> DeepCFRConfig:
 
 def run(config: DeepCFRConfig, iterations: int, resume_from: Path | None = None) -> dict[str, Any]:
     """Train, and return the state at the end as a checkpoint has it, without where it lies."""
-    trainer = DeepCFRTrainer(config, resume_from=resume_from)
-    while trainer.iteration < iterations:
-        trainer.run_iteration()
+    with DeepCFRTrainer(config, resume_from=resume_from) as trainer:
+        while trainer.iteration < iterations:
+            trainer.run_iteration()
     state = load_checkpoint(Path(config.run.out) / "latest.pt")
     del state["config"]
     return state
@@ -84,10 +84,11 @@ def lines(config: DeepCFRConfig) -> list[dict[str, Any]]:
     "overrides",
     [
         (),
+        ("traversal.opponent=frozen", "traversal.opponent_refresh_every=3"),
         ("optimization.reinitialize_advantage=false", "encoding.permute_colors=true"),
         ("network.kind=color_shared", "training_weighting.kind=uniform"),
     ],
-    ids=["default", "permuted", "color_shared"],
+    ids=["default", "frozen", "permuted", "color_shared"],
 )
 def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     unbroken = config_in(tmp_path / "unbroken", *overrides)
@@ -119,29 +120,100 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
         assert any(part in path for path in differing)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("traversal.num_workers=2", "traversal.opponent=frozen"),
+        ("traversal.num_workers=2", "traversal.inference_backend=server"),
+        ("traversal.inference_backend=server", "traversal.opponent=frozen"),
+    ],
+    ids=["workers", "workers_and_server", "server"],
+)
+def test_workers_and_servers_change_nothing(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    refresh = "traversal.opponent_refresh_every=2"
+    alone = [text for text in overrides if "opponent" in text]
+    wanted_config = config_in(tmp_path / "alone", refresh, *alone)
+    wanted = run(wanted_config, 3)
+    config = config_in(tmp_path / "run", refresh, *overrides)
+    assert differences(run(config, 3), wanted) == []
+    assert lines(config) == lines(wanted_config)
+
+
+@pytest.mark.parametrize("opponent", ["current", "frozen"])
+def test_a_worker_payload_is_plain_copies_on_the_cpu(tmp_path: Path, opponent: str) -> None:
+    config = config_in(tmp_path / "run", f"traversal.opponent={opponent}")
+    with DeepCFRTrainer(config) as trainer:
+        trainer.run_iteration()
+        networks = trainer._worker_payload()["networks"]
+        live = [*trainer._advantage_networks[0].parameters()]
+    assert len(networks) == (4 if opponent == "frozen" else 2)
+    live_storage = {parameter.data_ptr() for parameter in live}
+    for state_dict in networks:
+        assert list(state_dict) == list(trainer._strategy_network.state_dict())
+        for tensor in state_dict.values():
+            assert type(tensor) is torch.Tensor
+            assert tensor.device.type == "cpu"
+            assert tensor.data_ptr() not in live_storage
+
+
+def test_where_a_server_answers_workers_get_no_weights(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run", "traversal.inference_backend=server")
+    with DeepCFRTrainer(config) as trainer:
+        assert trainer._worker_payload() == {"networks": []}
+
+
+def test_a_frozen_opponent_is_refreshed_when_due_and_not_before(tmp_path: Path) -> None:
+    overrides = ("traversal.opponent=frozen", "traversal.opponent_refresh_every=2")
+    seen = []
+    with DeepCFRTrainer(config_in(tmp_path / "run", *overrides)) as trainer:
+        for _ in range(5):
+            before = [
+                {name: tensor.clone() for name, tensor in network.state_dict().items()}
+                for network in trainer._advantage_networks
+            ]
+            trainer.run_iteration()
+            seen.append(differences(trainer._opponent_snapshot, before) == [])
+    assert seen == [True, False, True, False, True]
+
+
 def test_a_network_starts_anew_in_place(tmp_path: Path) -> None:
     """Networks, parameters and optimizers stay the same objects; weights and moments do not."""
     config = config_in(tmp_path / "run", "optimization.advantage_steps=1")
-    trainer = DeepCFRTrainer(config)
-    network, optimizer = trainer._advantage_networks[0], trainer._advantage_optimizers[0]
-    parameters = list(network.parameters())
-    for _ in range(2):
-        trainer.run_iteration()
-    assert trainer._advantage_networks[0] is network
-    assert all(a is b for a, b in zip(network.parameters(), parameters, strict=True))
-    grouped = optimizer.param_groups[0]["params"]
-    assert all(a is b for a, b in zip(grouped, parameters, strict=True))
-    assert {float(state["step"]) for state in optimizer.state.values()} == {1.0}
+    with DeepCFRTrainer(config) as trainer:
+        network, optimizer = trainer._advantage_networks[0], trainer._advantage_optimizers[0]
+        parameters = list(network.parameters())
+        for _ in range(2):
+            trainer.run_iteration()
+        assert trainer._advantage_networks[0] is network
+        assert all(a is b for a, b in zip(network.parameters(), parameters, strict=True))
+        grouped = optimizer.param_groups[0]["params"]
+        assert all(a is b for a, b in zip(grouped, parameters, strict=True))
+        assert {float(state["step"]) for state in optimizer.state.values()} == {1.0}
     kept = config_in(
         tmp_path / "kept",
         "optimization.advantage_steps=1",
         "optimization.reinitialize_advantage=false",
     )
-    trainer = DeepCFRTrainer(kept)
-    for _ in range(2):
-        trainer.run_iteration()
-    optimizer = trainer._advantage_optimizers[0]
-    assert {float(state["step"]) for state in optimizer.state.values()} == {2.0}
+    with DeepCFRTrainer(kept) as trainer:
+        for _ in range(2):
+            trainer.run_iteration()
+        optimizer = trainer._advantage_optimizers[0]
+        assert {float(state["step"]) for state in optimizer.state.values()} == {2.0}
+
+
+def test_warm_start_takes_over_networks_alone(tmp_path: Path) -> None:
+    stored = run(config_in(tmp_path / "first"), 2)
+    source = tmp_path / "first" / "latest.pt"
+    config = config_in(tmp_path / "second", f"run.warm_start={source}", "run.seed=7")
+    with DeepCFRTrainer(config) as trainer:
+        assert trainer.iteration == 0
+        assert len(trainer._strategy_memory) == 0
+        assert not trainer._strategy_optimizer.state
+        networks = [network.state_dict() for network in trainer._advantage_networks]
+        assert differences(networks, stored["advantage_networks"]) == []
+        strategy = trainer._strategy_network.state_dict()
+        assert differences(strategy, stored["strategy_network"]) == []
 
 
 @pytest.mark.parametrize(
@@ -158,6 +230,14 @@ def test_another_runs_checkpoint_is_refused(tmp_path: Path, override: str, messa
         DeepCFRTrainer(
             config_in(tmp_path / "second", override), resume_from=tmp_path / "first" / "latest.pt"
         )
+
+
+def test_warm_start_may_have_other_memories_but_not_other_networks(tmp_path: Path) -> None:
+    run(config_in(tmp_path / "first"), 1)
+    start = f"run.warm_start={tmp_path / 'first' / 'latest.pt'}"
+    DeepCFRTrainer(config_in(tmp_path / "memory", start, "memory.strategy_capacity=5")).close()
+    with pytest.raises(CheckpointError, match=r"network\.num_layers: 2, this run has 3"):
+        DeepCFRTrainer(config_in(tmp_path / "network", start, "network.num_layers=3"))
 
 
 def test_metrics_tell_what_happened(tmp_path: Path) -> None:
@@ -183,9 +263,9 @@ def test_metrics_tell_what_happened(tmp_path: Path) -> None:
 
 def test_checkpoints_are_those_that_are_asked_for(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run", "checkpoint.save_latest=false", "checkpoint.save_every=2")
-    trainer = DeepCFRTrainer(config)
-    for _ in range(4):
-        trainer.run_iteration()
+    with DeepCFRTrainer(config) as trainer:
+        for _ in range(4):
+            trainer.run_iteration()
     files = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert files == ["iteration_000002.pt", "iteration_000004.pt", "metrics.jsonl"]
     assert json.loads(load_checkpoint(tmp_path / "run" / files[0])["batch_generator"])
@@ -219,18 +299,3 @@ def test_strategy_loss_is_smallest_at_the_weighted_average() -> None:
     assert policy.tolist() == pytest.approx([0.75, 0.25], abs=1e-4)
     assert loss.item() == pytest.approx(-(0.75 * np.log(0.75) + 0.25 * np.log(0.25)), abs=1e-4)
     assert logits[2].item() == 0.0  # nothing pulls at an illegal action
-
-
-def test_a_worker_payload_is_plain_copies_on_the_cpu(tmp_path: Path) -> None:
-    trainer = DeepCFRTrainer(config_in(tmp_path / "run"))
-    trainer.run_iteration()
-    networks = trainer._worker_payload()["networks"]
-    live = trainer._advantage_networks[0].parameters()
-    live_storage = {parameter.data_ptr() for parameter in live}
-    assert len(networks) == 2
-    for state_dict in networks:
-        assert list(state_dict) == list(trainer._strategy_network.state_dict())
-        for tensor in state_dict.values():
-            assert type(tensor) is torch.Tensor
-            assert tensor.device.type == "cpu"
-            assert tensor.data_ptr() not in live_storage

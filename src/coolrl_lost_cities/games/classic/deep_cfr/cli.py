@@ -135,12 +135,12 @@ def _train(config: "DeepCFRConfig", resume: Path | None) -> None:
     from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 
     torch.set_num_threads(config.run.num_threads)
-    trainer = DeepCFRTrainer(config, resume_from=resume)
-    if runs.continues(config, resume):
-        runs.write_config(config)
-    else:
-        runs.start_new(config)
-    _loop(config, trainer)
+    with DeepCFRTrainer(config, resume_from=resume) as trainer:
+        if runs.continues(config, resume):
+            runs.write_config(config)
+        else:
+            runs.start_new(config)
+        _loop(config, trainer)
 
 
 def _loop(config: "DeepCFRConfig", trainer: "DeepCFRTrainer") -> None:

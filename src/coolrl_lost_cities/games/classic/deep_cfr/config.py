@@ -48,6 +48,7 @@ class RunConfig:
     overwrite: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
     num_threads: PositiveInt = 1
+    warm_start: str | None = None
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -95,11 +96,15 @@ class NetworkConfig:
 
 @dataclass(frozen=True, config=CLOSED)
 class TraversalConfig:
-    """How the game is sampled."""
+    """How the game is sampled, and by which processes."""
 
     traversals_per_iteration: PositiveInt = 2000
     lanes: PositiveInt = 1024
     exploration: Annotated[float, Field(gt=0, le=1)] = 0.2
+    num_workers: NonNegativeInt = 0
+    inference_backend: Literal["local", "server"] = "local"
+    opponent: Literal["current", "frozen"] = "current"
+    opponent_refresh_every: PositiveInt = 10
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -152,6 +157,14 @@ class EvaluationConfig:
 
 
 @dataclass(frozen=True, config=CLOSED)
+class InferenceServerConfig:
+    """The process that answers forwards when `traversal.inference_backend` is `server`."""
+
+    max_batch: PositiveInt = 4096
+    timeout_s: PositiveFloat = 60.0
+
+
+@dataclass(frozen=True, config=CLOSED)
 class DeepCFRConfig:
     """Everything a run depends on."""
 
@@ -165,13 +178,19 @@ class DeepCFRConfig:
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    inference_server: InferenceServerConfig = field(default_factory=InferenceServerConfig)
 
     def __post_init__(self) -> None:
-        """Check what two sections must agree on."""
+        """Check what two sections must agree on: one request to the server holds all lanes."""
         if self.encoding.permute_colors and self.rules.remember_history:
             raise ValueError(
                 "encoding.permute_colors is true, expected false with rules.remember_history, "
                 "whose features name colors"
+            )
+        needed, most = self.traversal.lanes, self.inference_server.max_batch
+        if self.traversal.inference_backend == "server" and needed > most:
+            raise ValueError(
+                f"inference_server.max_batch is {most}, expected at least traversal.lanes, {needed}"
             )
 
 

@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -29,6 +29,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import (
 )
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import encoding_size, permute_colors
 from coolrl_lost_cities.games.classic.deep_cfr.evaluate import play_matches
+from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceServer
 from coolrl_lost_cities.games.classic.deep_cfr.memory import Batch, ReservoirMemory
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import (
     Metrics,
@@ -36,11 +37,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.metrics import (
     append_metrics,
     truncate_metrics,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.networks import (
-    build_network,
-    forward_rows,
-    load_networks,
-)
+from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network, load_networks
 from coolrl_lost_cities.games.classic.deep_cfr.policies import (
     Policy,
     average_policy,
@@ -53,19 +50,21 @@ from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
     max_legal_actions,
     run_traversals,
 )
-
-U8 = NDArray[np.uint8]
-F32 = NDArray[np.float32]
-Bool = NDArray[np.bool_]
+from coolrl_lost_cities.games.classic.deep_cfr.workers import (
+    Forward,
+    TraversalPool,
+    local_forward,
+    traversal_advantages,
+)
 
 _TINY = 1e-30  # importance weights of long games may all vanish in float32
 _NEVER = -1e9  # an infinite logit times a target of zero would be no number
 
 
 class DeepCFRTrainer:
-    """A run: two advantage networks, a strategy network and their memories.
+    """A run: two advantage networks, a strategy network, their memories, and any processes.
 
-    Writes only below `run.out`, which must exist.
+    Use it in a `with` block or call `close`. Writes only below `run.out`, which must exist.
     """
 
     def __init__(self, config: DeepCFRConfig, *, resume_from: Path | None = None) -> None:
@@ -94,9 +93,20 @@ class DeepCFRTrainer:
         self._advantage_memories = [self._memory(capacity, s) for s in seeds[4].spawn(2)]
         self._strategy_memory = self._memory(config.memory.strategy_capacity, seeds[5])
 
+        self._opponent_snapshot: list[dict[str, Tensor]] = []
         if resume_from is not None:
             self.load(resume_from)
             truncate_metrics(self._out / "metrics.jsonl", self.iteration)
+        elif config.run.warm_start is not None:
+            self.warm_start(Path(config.run.warm_start))
+
+        # Last, so that a checkpoint that is refused leaves no process behind.
+        self._server: InferenceServer | None = None
+        self._pool: TraversalPool | None = None
+        if config.traversal.inference_backend == "server":
+            self._server = InferenceServer(config, max(1, config.traversal.num_workers))
+        if config.traversal.num_workers > 0:
+            self._pool = TraversalPool(config, self._server.clients if self._server else None)
 
     def run_iteration(self) -> Metrics:
         """Sample, learn, evaluate and save once; return what goes into the metrics file."""
@@ -104,6 +114,8 @@ class DeepCFRTrainer:
         times = PhaseTimes()
         metrics: Metrics = {"iteration": self.iteration, "seconds": times.seconds}
         counters = []
+        if (self.iteration - 1) % self._config.traversal.opponent_refresh_every == 0:
+            self._freeze_opponent()
         for player in range(2):
             with times.measure("traversal"):
                 samples = self._collect(player)
@@ -119,7 +131,7 @@ class DeepCFRTrainer:
         metrics |= self._traversal_metrics(counters, times.seconds["traversal"])
         if self._is_due(self._config.evaluation.eval_every):
             with times.measure("evaluation"):
-                metrics["evaluation"] = self._evaluate()
+                metrics["evaluation"] = self._evaluate(self._evaluation_snapshot())
         self._record(metrics, times)
         return metrics
 
@@ -135,17 +147,41 @@ class DeepCFRTrainer:
             lanes=settings.lanes,
             exploration=settings.exploration,
         )
-        networks = load_networks(self._config, self._worker_payload()["networks"])
-
-        def advantages(asked: int, features_BE: U8, legal_BA: Bool) -> F32:
-            return forward_rows(networks[asked], features_BE)
-
+        if self._server is not None:
+            self._push_server_weights()
+        if self._pool is not None:
+            self._pool.push_weights(self._worker_payload())
+            return self._pool.collect(spec)
+        advantages = traversal_advantages(self._config, player, self._forward())
         return run_traversals(self._rules, spec, advantages)
 
+    def _forward(self) -> Forward:
+        """Return what answers for the networks when this process traverses by itself."""
+        if self._server is not None:
+            return self._server.clients[0].forward
+        return local_forward(load_networks(self._config, self._worker_payload()["networks"]))
+
     def _worker_payload(self) -> dict[str, Any]:
-        """Return copies of the weights to traverse with, on the CPU, where traversals run."""
-        networks = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+        """Return what the workers need: no weights where a server answers for them."""
+        if self._config.traversal.inference_backend == "server":
+            networks: list[dict[str, Tensor]] = []
+        else:
+            networks = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+            networks += self._opponent_snapshot
         return {"networks": networks}
+
+    def _push_server_weights(self) -> None:
+        """Have the server answer from the networks as they are now."""
+        assert self._server is not None
+        weights = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+        self._server.push_weights([*weights, *self._opponent_snapshot])
+
+    def _freeze_opponent(self) -> None:
+        """Keep the networks as they are now for the traverser's opponent, where that is wanted."""
+        if self._config.traversal.opponent == "frozen":
+            self._opponent_snapshot = [
+                _on_cpu(network.state_dict()) for network in self._advantage_networks
+            ]
 
     def _train_advantage(self, player: int) -> float:
         """Fit a player's advantage network to its memory; return the mean loss."""
@@ -222,14 +258,22 @@ class DeepCFRTrainer:
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.iteration % every == 0
 
-    def _evaluate(self) -> Metrics:
-        """Play matches with the networks as they are; return the results by policy and bot."""
+    def _evaluation_snapshot(self) -> dict[str, Any]:
+        """Return the weights that evaluation plays with, copied so that training may go on."""
+        return {
+            "average": _on_cpu(self._strategy_network.state_dict()),
+            "current": [_on_cpu(network.state_dict()) for network in self._advantage_networks],
+        }
+
+    def _evaluate(self, snapshot: Mapping[str, Any]) -> Metrics:
+        """Play matches with the policies of a snapshot; return the results by policy and bot."""
         settings = self._config.evaluation
         policies: dict[str, Policy] = {}
         if settings.policies in ("average", "both"):
-            policies["average"] = average_policy(self._strategy_network)
+            network = load_networks(self._config, [snapshot["average"]])[0]
+            policies["average"] = average_policy(network)
         if settings.policies in ("current", "both"):
-            policies["current"] = current_policy(self._advantage_networks)
+            policies["current"] = current_policy(load_networks(self._config, snapshot["current"]))
         return {
             name: {
                 bot: asdict(
@@ -285,6 +329,7 @@ class DeepCFRTrainer:
                 "strategy_optimizer": self._strategy_optimizer.state_dict(),
                 "advantage_memories": [memory.state_dict() for memory in self._advantage_memories],
                 "strategy_memory": self._strategy_memory.state_dict(),
+                "opponent_snapshot": self._opponent_snapshot,
                 "weights_generator": self._weights_generator.get_state(),
                 "batch_generator": json.dumps(self._batch_generator.bit_generator.state),
             },
@@ -310,9 +355,39 @@ class DeepCFRTrainer:
         for memory, state_dict in zip(self._advantage_memories, stored, strict=True):
             memory.load_state_dict(state_dict)
         self._strategy_memory.load_state_dict(contents["strategy_memory"])
+        self._opponent_snapshot = contents["opponent_snapshot"]
         self._weights_generator.set_state(contents["weights_generator"])
         self._batch_generator.bit_generator.state = json.loads(contents["batch_generator"])
         self.iteration = contents["iteration"]
+
+    def warm_start(self, path: Path) -> None:
+        """Take over the networks of another run's checkpoint, and nothing else of it.
+
+        Raises CheckpointError for one that cannot be read or whose networks have another shape.
+        """
+        contents = load_checkpoint(path)
+        self._check_same(path, contents["config"], ("rules", "network"))
+        for player, state_dict in enumerate(contents["advantage_networks"]):
+            self._advantage_networks[player].load_state_dict(state_dict)
+        self._strategy_network.load_state_dict(contents["strategy_network"])
+
+    def close(self) -> None:
+        """End the processes of the run, if it has any; a second call does nothing."""
+        if self._pool is not None:
+            self._pool.close()
+        if self._server is not None:
+            self._server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def _check_same(self, path: Path, stored: Mapping[str, Any], sections: Sequence[str]) -> None:
         """Raise CheckpointError for the first key of these sections that the runs do not share."""
