@@ -1,0 +1,153 @@
+"""Starts git, and nothing but git, with an environment in which nothing from outside is left.
+
+Arguments are lists, never a shell's line. Hooks, replacements of objects, pagers, prompts and
+signatures are off in every process started here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from porttool.errors import RepositoryError
+
+# What may pass from the outside: where git's own configuration and programs are, who the user is,
+# and how to reach a remote. Everything else named GIT_* changes what a command means.
+_KEPT = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_EXEC_PATH",
+    "GIT_AUTHOR_",
+    "GIT_COMMITTER_",
+    "GIT_SSH",
+    "GIT_SSL",
+    "GIT_HTTP",
+    "GIT_PROXY",
+    "GIT_ASKPASS",
+    "GIT_ALLOW_PROTOCOL",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_TERMINAL_PROMPT",
+)
+
+_ALWAYS = (
+    "--no-pager",
+    "--no-replace-objects",
+    "--no-optional-locks",
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+    *("-c", "commit.gpgSign=false"),
+)
+
+
+@functools.cache
+def _local_variables() -> frozenset[str]:
+    done = _start(["git", "rev-parse", "--local-env-vars"], os.environ, None)
+    return frozenset(done.stdout.decode().split())
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without what ties git to one repository.
+
+    The list is git's own (`git rev-parse --local-env-vars`), so that a check that runs git, started
+    from within a hook or an alias, works on the folder it stands in.
+    """
+    local = _local_variables()
+    return {name: value for name, value in os.environ.items() if name not in local}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a git process said, and its exit status."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+    @property
+    def words(self) -> str:
+        """Return what git printed for people, on one line."""
+        lines = self.err.decode("utf-8", "replace").strip().splitlines()
+        return "; ".join(line.strip() for line in lines if line.strip())
+
+
+class Git:
+    """Runs git in one repository; `num_processes` counts what it started."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        git_dir: Path | None = None,
+        options: tuple[str, ...] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.num_processes = 0
+        self._command = ["git", *_ALWAYS, *options]
+        if git_dir is not None:
+            self._command.append(f"--git-dir={git_dir}")
+        self._environment = {
+            name: value
+            for name, value in environment().items()
+            if not name.startswith("GIT_") or name.startswith(_KEPT)
+        }
+        self._environment |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0"}
+        self._environment |= variables or {}
+
+    def run(
+        self,
+        *args: str,
+        input: bytes = b"",
+        ok: Collection[int] = (0,),
+        variables: Mapping[str, str] | None = None,
+    ) -> Finished:
+        """Run one command to its end.
+
+        Raises RepositoryError with git's own words unless the exit status is one of `ok`.
+        """
+        self.num_processes += 1
+        done = _start(
+            [*self._command, *args], {**self._environment, **(variables or {})}, self.folder, input
+        )
+        finished = Finished(done.returncode, done.stdout, done.stderr)
+        if finished.status not in ok:
+            raise RepositoryError(
+                f"git {args[0]} failed with exit status {finished.status}",
+                where=str(self.folder),
+                why=finished.words or "git gave no reason",
+            )
+        return finished
+
+    def converse(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start a command that answers requests until its input is closed."""
+        self.num_processes += 1
+        return subprocess.Popen(
+            [*self._command, *args],
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def _start(
+    command: list[str], variables: Mapping[str, str], folder: Path | None, input: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            command, cwd=folder, env=variables, input=input, capture_output=True, check=False
+        )
+    except FileNotFoundError as error:
+        if folder is not None and not folder.is_dir():
+            raise RepositoryError("there is no such folder", where=str(folder)) from error
+        raise RepositoryError(
+            "git is not installed, or not on the PATH", next="install git 2.38 or newer"
+        ) from error

@@ -1,0 +1,177 @@
+"""The only step that anybody can see: objects into the user's store, then references, all or none.
+
+The report of a port lies beside it as a git note, in the same transaction as the branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from porttool.errors import PortError, RepositoryError
+from porttool.git.commits import BlobId, CommitId, Signature
+from porttool.git.paths import unsafe_ref
+from porttool.git.quarantine import Quarantine
+from porttool.git.repo import Repository
+
+NOTES = "refs/notes/porttool"
+
+
+class RefMoved(RepositoryError):
+    """A reference is not what it was when the work began; nothing was changed."""
+
+    def __init__(self, ref: str, expected: CommitId | None, seen: CommitId | None) -> None:
+        self.ref = ref
+        self.expected = expected
+        self.seen = seen
+        super().__init__(
+            f"{ref} changed while porttool worked, so nothing was published",
+            why=f"expected {expected or 'no such reference'}, found {seen or 'no such reference'}",
+            next="run the same command again",
+        )
+
+
+class RefCheckedOut(RepositoryError):
+    """A branch to be moved is checked out somewhere, whose files would seem changed."""
+
+    def __init__(self, ref: str, folder: str) -> None:
+        self.ref = ref
+        self.folder = folder
+        super().__init__(
+            f"{ref} is checked out, so it is not moved",
+            where=folder,
+            why="its working tree would look as if you had undone the new commits",
+            next=f"git -C {folder} switch --detach",
+        )
+
+
+@dataclass(frozen=True)
+class RefUpdate:
+    """A reference from one commit to another.
+
+    `old` None: it must not be there. `new` equal to `old`: it is not written, and must still be so
+    when the others are.
+    """
+
+    ref: str
+    old: CommitId | None
+    new: CommitId
+
+
+def publish(
+    repo: Repository, quarantine: Quarantine, updates: Sequence[RefUpdate], *, reason: str
+) -> None:
+    """Copy what the new commits need and the user lacks, then set all references at once.
+
+    `reason` goes into the reference logs. Raises RefMoved when a reference is not as expected, and
+    RefCheckedOut for a branch in use; then no reference has changed, and at most objects that
+    nothing refers to were added.
+    """
+    for update in updates:
+        problem = unsafe_ref(update.ref)
+        if problem is not None or not update.ref.startswith("refs/"):
+            raise RepositoryError(
+                f"`{update.ref}` cannot be a reference: {problem or 'it is outside of refs/'}"
+            )
+    moving = [update for update in updates if update.old != update.new]
+    in_use = {branch.ref: branch.checked_out for branch in repo.branches() if branch.checked_out}
+    for update in moving:
+        if update.ref in in_use:
+            raise RefCheckedOut(update.ref, str(in_use[update.ref]))
+    _check(repo, updates)
+    _copy_objects(repo, quarantine, [update.new for update in moving])
+    # Not as a `verify` in the transaction: for the branch that HEAD is on, git 2.39 would note in
+    # HEAD's log that it was deleted.
+    _check(repo, updates)
+    _set_references(repo, moving, reason)
+
+
+def write_note(
+    repo: Repository, quarantine: Quarantine, commit: CommitId, text: bytes, by: Signature
+) -> RefUpdate:
+    """Write a note for a commit and return the update that publishes it with the branch.
+
+    A note that the commit already has is replaced; the notes of other commits stay.
+    """
+    old = repo.ref(NOTES)
+    if old is not None:
+        note_ref = quarantine.path / NOTES
+        note_ref.parent.mkdir(parents=True, exist_ok=True)
+        note_ref.write_text(f"{old}\n")
+    moment = f"@{max(0, by.seconds)} {by.offset}"  # without the @ git reads small numbers as dates
+    quarantine.git.run(
+        *("notes", f"--ref={NOTES}", "add", "--force", "--allow-empty"),
+        *("-C", quarantine.write_blob(text), commit),
+        variables={
+            "GIT_AUTHOR_NAME": by.name,
+            "GIT_AUTHOR_EMAIL": by.email,
+            "GIT_AUTHOR_DATE": moment,
+            "GIT_COMMITTER_NAME": by.name,
+            "GIT_COMMITTER_EMAIL": by.email,
+            "GIT_COMMITTER_DATE": moment,
+        },
+    )
+    return RefUpdate(NOTES, old, CommitId((quarantine.path / NOTES).read_text().strip()))
+
+
+def read_note(repo: Repository, commit: CommitId) -> bytes | None:
+    """Return the note that porttool stored for a commit, or None."""
+    if repo.ref(NOTES) is None:
+        return None
+    done = repo.git.run("notes", f"--ref={NOTES}", "list", commit, ok=(0, 1))
+    if done.status:
+        return None
+    id = BlobId(done.out.decode().strip())
+    return repo.blobs([id])[id]
+
+
+def _check(repo: Repository, updates: Sequence[RefUpdate]) -> None:
+    for update in updates:
+        seen = repo.ref(update.ref)
+        if seen != update.old:
+            raise RefMoved(update.ref, update.old, seen)
+
+
+def _copy_objects(repo: Repository, quarantine: Quarantine, tips: Sequence[CommitId]) -> None:
+    wanted: set[CommitId] = set()
+    present: set[CommitId] = set()
+    waiting = list(tips)
+    while waiting:
+        id = waiting.pop()
+        if id in wanted or id in present:
+            continue
+        if not quarantine.wrote(id) and repo.holds(id):
+            present.add(id)
+            continue
+        wanted.add(id)
+        waiting += quarantine.commit(id).parents
+    if not wanted:
+        return
+    lines = [*sorted(wanted), *(f"^{id}" for id in sorted(present))]
+    packed = quarantine.git.run(
+        *("pack-objects", "--revs", "--stdout", "--quiet", "--window=0"),
+        input="".join(f"{line}\n" for line in lines).encode(),
+    )
+    repo.git.run("unpack-objects", "-q", input=packed.out)
+
+
+def _set_references(repo: Repository, updates: Sequence[RefUpdate], reason: str) -> None:
+    parts = []
+    for update in updates:
+        if update.old is None:
+            parts += [f"create {update.ref}", update.new]
+        else:
+            parts += [f"update {update.ref}", update.new, update.old]
+    try:
+        repo.git.run(
+            *("update-ref", "--stdin", "-z", "-m", " ".join(reason.split())),
+            input="".join(f"{part}\0" for part in parts).encode("utf-8", "surrogateescape"),
+        )
+    except PortError as error:
+        _check(repo, updates)
+        raise RepositoryError(
+            "git refused to set the references, so nothing was published",
+            where=", ".join(update.ref for update in updates),
+            why=error.why,
+            next="git branch --list: rename a branch that is named like a folder of these",
+        ) from error

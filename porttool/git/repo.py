@@ -1,0 +1,307 @@
+"""The user's repository, read only: what a name means, what is in it, what has been ported already.
+
+Nothing here writes. Work happens in a quarantine, and `publish` alone touches the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from porttool.errors import RepositoryError
+from porttool.git.commits import (
+    PORT,
+    PORTED_FROM,
+    CommitFacts,
+    CommitId,
+    Signature,
+    TreeId,
+    trailers,
+)
+from porttool.git.objects import Objects
+from porttool.git.paths import unsafe_ref
+from porttool.git.plumbing import Git, environment
+
+__all__ = ["Branch", "Identity", "Repository", "environment", "open_repository"]
+
+_REVERTED = re.compile(
+    rb"This reverts commit ([0-9a-f]{40,64})"
+    rb"(?:,\s+reversing\s+changes\s+made\s+to\s+([0-9a-f]{40,64}))?"
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who the user is to git."""
+
+    name: str
+    email: str
+
+    def at(self, seconds: int, offset: str = "+0000") -> Signature:
+        """Return this person's signature at a moment."""
+        return Signature(self.name, self.email, seconds, offset)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A local or remote-tracking branch, and the working tree that has it checked out."""
+
+    name: str
+    ref: str
+    tip: CommitId
+    committed: int
+    checked_out: str | None
+
+
+class Repository(Objects):
+    """The user's repository from `open_repository` until it is closed."""
+
+    def __init__(
+        self, git: Git, *, root: Path | None, git_dir: Path, object_folder: Path, object_format: str
+    ) -> None:
+        super().__init__(git)
+        self.root = root
+        self.git_dir = git_dir
+        self.object_folder = object_folder
+        self.object_format = object_format
+
+    def resolve(self, revision: str) -> CommitId:
+        """Return the commit that a person means: a branch, any revision, or a remote's branch.
+
+        A branch goes before a tag of the same name. Raises RepositoryError with what to fetch.
+        """
+        found = self.find(revision)
+        if found is not None:
+            return found
+        remotes = self.git.run("remote").out.decode().split()
+        raise RepositoryError(
+            f"there is no commit `{revision}` here",
+            where=str(self.root or self.git_dir),
+            why="it is no local branch, no remote-tracking branch, no tag and no commit id"
+            + ("" if remotes else ", and no remote is configured"),
+            next=f"git fetch {remotes[0]} {revision}"
+            if remotes
+            else "check the name: git branch --all",
+        )
+
+    def find(self, revision: str) -> CommitId | None:
+        """Return what `resolve` returns, or None; raises only where two remotes disagree."""
+        if not revision or revision.startswith("-"):
+            return None
+        for expression in (f"refs/heads/{revision}^{{commit}}", f"{revision}^{{commit}}"):
+            found = self._find(expression)
+            if found is not None:
+                return CommitId(found[0])
+        if unsafe_ref(revision) is not None:
+            return None
+        return self._on_a_remote(revision)
+
+    def ref(self, name: str) -> CommitId | None:
+        """Return the commit that a full reference name (`refs/...`) points to, or None."""
+        found = self._find(f"{name}^{{commit}}")
+        return None if found is None else CommitId(found[0])
+
+    def holds(self, id: CommitId) -> bool:
+        """Tell whether a commit is in the store, its history apart."""
+        return self._find(f"{id}^{{commit}}") is not None
+
+    def has(self, id: CommitId) -> bool:
+        """Tell whether a commit and its parents are here."""
+        found = self._find(f"{id}^{{commit}}")
+        return found is not None and all(
+            self._find(f"{parent}^{{commit}}") is not None
+            for parent in self.commit(CommitId(found[0])).parents
+        )
+
+    def branches(self, *, not_merged_into: CommitId | None = None) -> tuple[Branch, ...]:
+        """Return local and remote-tracking branches, the latest commit first."""
+        options = [f"--no-merged={not_merged_into}"] if not_merged_into else []
+        fields = ("refname", "objectname", "committerdate:unix", "worktreepath", "symref")
+        listing = self.git.run(
+            "for-each-ref",
+            "--sort=-committerdate",
+            "--format=" + "%00".join(f"%({field})" for field in fields),
+            *options,
+            "refs/heads",
+            "refs/remotes",
+        ).out
+        found = []
+        for line in listing.decode("utf-8", "surrogateescape").splitlines():
+            ref, tip, moment, folder, symbolic = line.split("\0")
+            if not symbolic:
+                name = ref.split("/", 2)[2]
+                found.append(Branch(name, ref, CommitId(tip), int(moment or 0), folder or None))
+        return tuple(found)
+
+    def grep(
+        self, treeish: CommitId | TreeId, words: Iterable[str], pattern: str = "*.py"
+    ) -> tuple[str, ...]:
+        """Return the paths that match a pathspec and hold any of the literal words, sorted."""
+        options = [option for word in sorted(set(words)) for option in ("-e", word)]
+        if not options:
+            return ()
+        done = self.git.run(
+            *("grep", "--no-color", "--full-name", "-F", "-w", "-l", "-z"),
+            *options,
+            treeish,
+            "--",
+            pattern,
+            ok=(0, 1),
+        )
+        prefix = f"{treeish}:"
+        names = done.out.decode("utf-8", "surrogateescape").split("\0")
+        return tuple(sorted(name.removeprefix(prefix) for name in names if name))
+
+    def find_ported(self, onto: CommitId, experiment: CommitId, port: str) -> CommitId | None:
+        """Return the first commit under onto that carries the port's trailers and still stands.
+
+        Finds them in merged, rebased and squashed history. A commit that was reverted does not
+        count, unless its revert was reverted. No commit that the experiment builds on can name its
+        id, so that history is not searched.
+        """
+        known = [f"^{experiment}"] if self._find(f"{experiment}^{{commit}}") else []
+        listing = self.git.run(
+            "rev-list",
+            "--topo-order",
+            "--fixed-strings",
+            f"--grep={PORTED_FROM}: {experiment}",
+            "--grep=This reverts commit ",
+            onto,
+            *known,
+            "--",
+        ).out
+        undone: set[CommitId] = set()
+        standing: list[CommitId] = []
+        for word in listing.decode().split():
+            commit = self.commit(CommitId(word))
+            if commit.id in undone:
+                continue
+            undone |= self._reverted_by(commit)
+            found = trailers(commit.message)
+            if (PORTED_FROM, experiment) in found and (PORT, port) in found:
+                standing.append(commit.id)
+        return standing[-1] if standing else None
+
+    def ahead_behind(self, branch: CommitId, onto: CommitId) -> tuple[int, int]:
+        """Return how many commits the branch has that onto lacks, and the other way round."""
+        counted = self.git.run(
+            "rev-list", "--count", "--left-right", f"{branch}...{onto}", "--"
+        ).out
+        ahead, behind = counted.split()
+        return int(ahead), int(behind)
+
+    def is_ancestor(self, ancestor: CommitId, descendant: CommitId) -> bool:
+        """Tell whether one commit is in another's history, or is that other."""
+        done = self.git.run("merge-base", "--is-ancestor", ancestor, descendant, ok=(0, 1))
+        return done.status == 0
+
+    def merge_base(self, one: CommitId, other: CommitId) -> CommitId | None:
+        """Return the best common ancestor, or None where the histories are unrelated."""
+        done = self.git.run("merge-base", one, other, ok=(0, 1))
+        return CommitId(done.out.decode().strip()) if done.status == 0 else None
+
+    def identity(self) -> Identity:
+        """Return who commits here.
+
+        Raises RepositoryError with the commands to type where git would have to guess.
+        """
+        done = self.git.run(
+            "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT", ok=range(256)
+        )
+        match = re.match(r"(?P<name>.*) <(?P<email>[^>]*)> \d+ [+-]\d+$", _text(done.out).strip())
+        if done.status or match is None:
+            raise RepositoryError(
+                "git does not know who you are, and a commit needs a committer",
+                where=str(self.root or self.git_dir),
+                why=done.words.splitlines()[-1]
+                if done.words
+                else "user.name or user.email is not set",
+                next='git config --global user.name "Your Name" && '
+                'git config --global user.email "you@example.org"',
+            )
+        return Identity(match["name"], match["email"])
+
+    def _on_a_remote(self, revision: str) -> CommitId | None:
+        listing = self.git.run(
+            "for-each-ref",
+            "--format=%(objectname) %(refname)",
+            f"refs/remotes/*/{revision}",
+        ).out
+        tips: dict[str, str] = {}
+        for line in _text(listing).splitlines():
+            tip, ref = line.split(" ", 1)
+            if ref.split("/", 3)[3] == revision:
+                tips[tip] = ref.removeprefix("refs/remotes/")
+        if len(tips) > 1:
+            raise RepositoryError(
+                f"`{revision}` means a different commit on each remote",
+                why=", ".join(f"{ref} is {tip}" for tip, ref in sorted(tips.items())),
+                next=f"say which one, for instance {min(tips.values())}",
+            )
+        return CommitId(next(iter(tips))) if tips else None
+
+    def _reverted_by(self, commit: CommitFacts) -> set[CommitId]:
+        reverted: set[CommitId] = set()
+        for match in _REVERTED.finditer(commit.message):
+            target, kept = match.groups()
+            if kept is None:
+                reverted.add(CommitId(target.decode()))
+            elif self._find(f"{target.decode()}^{{commit}}"):
+                # A merge was reverted: what it had brought in is gone, not the merge alone.
+                brought = self.git.run("rev-list", target.decode(), f"^{kept.decode()}", "--")
+                reverted |= {CommitId(id) for id in brought.out.decode().split()}
+        return reverted
+
+
+def open_repository(path: Path) -> Repository:
+    """Open the repository that a path is in: a working tree, a linked one, or a bare repository.
+
+    Raises RepositoryError where there is none, where git distrusts its owner, and for a shallow
+    clone, whose missing history would make every answer a guess.
+    """
+    if not path.is_dir():
+        raise RepositoryError("there is no such folder", where=str(path))
+    done = Git(path).run(
+        "rev-parse",
+        "--path-format=absolute",
+        "--is-shallow-repository",
+        "--is-bare-repository",
+        "--show-object-format",
+        "--absolute-git-dir",
+        *("--git-path", "objects"),
+        "--show-toplevel",
+        ok=range(256),
+    )
+    lines = _text(done.out).split("\n")
+    if len(lines) < 6:
+        owner = "safe.directory" in done.words
+        raise RepositoryError(
+            "git does not trust the owner of this repository" if owner else "not a git repository",
+            where=str(path),
+            why=done.words,
+            next=f"git config --global --add safe.directory {path.resolve()}"
+            if owner
+            else "run this inside a repository, or name one with --repo PATH",
+        )
+    shallow, _, object_format, git_dir, objects = lines[:5]
+    root = Path(lines[5]) if done.status == 0 else None
+    if shallow == "true":
+        raise RepositoryError(
+            "this clone is shallow: part of its history is missing",
+            where=str(root or git_dir),
+            why="what has been ported, and onto what, is read from history",
+            next="git fetch --unshallow",
+        )
+    return Repository(
+        Git(root or Path(git_dir), git_dir=Path(git_dir)),
+        root=root,
+        git_dir=Path(git_dir),
+        object_folder=Path(objects),
+        object_format=object_format,
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""`port.yaml`: what a port is, read and checked once."""
