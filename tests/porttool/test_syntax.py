@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porttool.errors import UnparsableSource
-from porttool.syntax import (
+from porttool.source.syntax import (
     Names,
     TextEdit,
     apply_edits,

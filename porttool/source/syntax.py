@@ -13,8 +13,9 @@ import io
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from porttool.errors import UnparsableSource
 
@@ -22,6 +23,7 @@ Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_KEPT = 256  # trees whose parents and names are remembered: those of one port
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -210,12 +212,13 @@ def same_tree(left: ast.AST, right: ast.AST) -> bool:
     return dump(left) == dump(right)
 
 
-def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
-    """Map every node of a tree to the node that holds it."""
+@lru_cache(maxsize=_KEPT)
+def parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
+    """Map every node of a tree to the node that holds it; trees are not changed once parsed."""
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
-def enclosing_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Scope:
+def enclosing_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> Scope:
     """Return the innermost module, class, function or lambda around a node, itself not counted."""
     while node in above:
         node = above[node]
@@ -224,7 +227,7 @@ def enclosing_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> Scope:
     raise ValueError("the node is not part of a module")
 
 
-def qualname(node: ast.AST, above: dict[ast.AST, ast.AST]) -> str:
+def qualname(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> str:
     """Return the dotted names of the classes and functions around a node, itself included."""
     names = []
     here: ast.AST | None = node
@@ -241,14 +244,7 @@ class Names:
     def __init__(self, tree: ast.Module) -> None:
         self._above = parents(tree)
         self._tree = tree
-        self._bound: dict[ast.AST, dict[str, set[str | None]]] = {}
-        for node in ast.walk(tree):
-            for scope, name, meaning in _bindings(node, self._above):
-                self._bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)
-        self.has_star_import = any(
-            isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
-            for node in ast.walk(tree)
-        )
+        self._bound, self.has_star_import = _bound(tree)
 
     def qualified(self, expression: ast.expr, at: ast.AST | None = None) -> str | None:
         """Return the dotted origin of a name or attribute chain; None behind a local binding.
@@ -310,7 +306,20 @@ class Names:
         return None
 
 
-def _binding_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.AST:
+@lru_cache(maxsize=_KEPT)
+def _bound(tree: ast.Module) -> tuple[Mapping[ast.AST, Mapping[str, set[str | None]]], bool]:
+    """Return what each scope binds, name by name, and whether anything is star-imported."""
+    above = parents(tree)
+    bound: dict[ast.AST, dict[str, set[str | None]]] = {}
+    star = False
+    for node in ast.walk(tree):
+        star |= isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+        for scope, name, meaning in _bindings(node, above):
+            bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)
+    return bound, star
+
+
+def _binding_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> ast.AST:
     """Return the scope that a name stored at a node belongs to."""
     here = above[node]
     while not isinstance(here, _SCOPES):
@@ -321,7 +330,7 @@ def _binding_scope(node: ast.AST, above: dict[ast.AST, ast.AST]) -> ast.AST:
 
 
 def _bindings(
-    node: ast.AST, above: dict[ast.AST, ast.AST]
+    node: ast.AST, above: Mapping[ast.AST, ast.AST]
 ) -> Iterator[tuple[ast.AST, str, str | None]]:
     """Yield (scope, name, origin) for what one node binds; the origin is None but for imports."""
     if isinstance(node, ast.Import):

@@ -1,0 +1,1 @@
+"""From an experiment's diff to rules, seeds, helpers and a residual."""

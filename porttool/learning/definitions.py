@@ -1,0 +1,291 @@
+"""Helpers that an experiment brings along: taken from its diff, and put where they are needed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from porttool.errors import NeedsPerson
+from porttool.learning.lesson import Helper, Lesson
+from porttool.learning.rewriting import names_of
+from porttool.source.imports import import_names
+from porttool.source.syntax import (
+    Names,
+    Source,
+    TextEdit,
+    indent_of,
+    insert_definition,
+    insert_import,
+    line_of,
+    same_tree,
+    span_of,
+    statement_span,
+    text_of,
+    top_level_name,
+)
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def helper_from(
+    source: Source, owner: ast.ClassDef | None, statement: ast.stmt, added: frozenset[str]
+) -> Helper:
+    """Return an added definition as a helper; `added` names every other one of its file."""
+    name = top_level_name(statement) or ""
+    body: Sequence[ast.stmt] = owner.body if owner else source.tree.body
+    index = list(body).index(statement)
+    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return Helper(
+        name=f"{owner.name}.{name}" if owner else name,
+        path=source.path,
+        text=statement_text(source, statement),
+        after=top_level_name(body[index - 1]) if index else None,
+        before=top_level_name(body[index + 1]) if index + 1 < len(body) else None,
+        imports=tuple(_imports_of(source, used)),
+        needs=tuple(sorted(used & added - {name})),
+    )
+
+
+def _dedented(text: str) -> str:
+    return textwrap.dedent(re.sub(r"\r\n?", "\n", text)).strip("\n") + "\n"
+
+
+def import_statements(statement: ast.stmt) -> Mapping[str, str]:
+    """Return one import statement for each name that an import binds, by that name."""
+    found: dict[str, str] = {}
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        for alias in statement.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            single = (
+                ast.Import([alias])
+                if isinstance(statement, ast.Import)
+                else ast.ImportFrom(statement.module, [alias], statement.level)
+            )
+            text = ast.unparse(single)
+            # Several `import a.b` bind the one name `a`.
+            found[name if name not in found else text] = text
+    return found
+
+
+def _imports_of(source: Source, used: set[str]) -> Iterable[str]:
+    for statement in source.tree.body:
+        for name, text in import_statements(statement).items():
+            if name in used:
+                yield text
+
+
+def helper_edits(source: Source, lesson: Lesson, needed: Iterable[str]) -> tuple[TextEdit, ...]:
+    """Return the inserts that bring helpers, and the imports they use, into a file.
+
+    `needed` holds names as in `Rule.requires`. What the file has already, with an equal tree, is
+    left. In the helper's own file the definition is inserted, in any other one an import of it.
+
+    Raises:
+        NeedsPerson: when something else has the name, or no import of it can be spelled.
+    """
+    helpers = {helper.name: helper for helper in lesson.helpers}
+    names = names_of(source.tree)
+    imports: list[TextEdit] = []
+    definitions: list[TextEdit] = []
+    for name in _with_needs(needed, helpers):
+        helper = helpers.get(name)
+        if helper is None:
+            imports += _existing_name(source, lesson, name, names)
+        elif helper.path != source.path:
+            imports += _imported(source, helper, names)
+        elif not _present(source, helper, names):
+            definitions.append(_inserted(source, helper))
+            for statement in helper.imports:
+                bound = next(iter(import_statements(ast.parse(statement).body[0])))
+                if not names.binds(bound, source.tree):
+                    imports += _optional(insert_import(source, statement))
+    # Inserts at one place keep this order: imports first, and what is needed before its user.
+    return tuple(dict.fromkeys([*imports, *definitions]))
+
+
+def _with_needs(needed: Iterable[str], helpers: Mapping[str, Helper]) -> list[str]:
+    """Return the names with what they need, each behind what it needs."""
+    ordered: list[str] = []
+    for name in needed:
+        helper = helpers.get(name)
+        if name not in ordered:
+            rest = {key: value for key, value in helpers.items() if key != name}
+            ordered += [
+                one
+                for one in _with_needs(helper.needs if helper else (), rest)
+                if one not in ordered
+            ]
+            ordered.append(name)
+    return ordered
+
+
+def _optional(edit: TextEdit | None) -> list[TextEdit]:
+    return [] if edit is None else [edit]
+
+
+def _existing_name(source: Source, lesson: Lesson, name: str, names: Names) -> list[TextEdit]:
+    """Bring in a name that the experiment did not define: an import, or another of its files'."""
+    if "." in name:
+        if names.spelling(name, source.tree) is not None:
+            return []
+        module, _, last = name.rpartition(".")
+        for added in lesson.imports:
+            bound = import_statements(ast.parse(added.statement).body[0])
+            if bound and last in bound and module in added.statement:
+                return _optional(insert_import(source, added.statement))
+        return _optional(insert_import(source, f"import {module}"))
+    if names.binds(name, source.tree):
+        return []
+    for added in lesson.imports:
+        same_package = PurePosixPath(added.path).parent == PurePosixPath(source.path).parent
+        if name in import_statements(ast.parse(added.statement).body[0]) and same_package:
+            return _optional(insert_import(source, added.statement))
+    homes = {
+        example.path for rule in lesson.rules if name in rule.requires for example in rule.examples
+    }
+    homes |= {seed.path for seed in lesson.seeds if name in seed.requires}
+    if len(homes) == 1 and source.path not in homes:
+        return [_import_from(source, homes.pop(), name)]
+    raise NeedsPerson(
+        f"{source.path} needs {name}, which it does not define or import",
+        where=source.path,
+        next=f"import {name} there on the branch that it is ported to, then run the port again",
+    )
+
+
+def _present(source: Source, helper: Helper, names: Names) -> bool:
+    owner, _, name = helper.name.rpartition(".")
+    body: Sequence[ast.stmt] = source.tree.body
+    if owner:
+        found = _class_of(source, helper)
+        body = found.body
+    wanted = ast.parse(helper.text).body[0]
+    if owner:
+        # A docstring of several lines is another constant at another indent.
+        inside = ast.parse(f"class _:\n{textwrap.indent(helper.text, ' ' * 4)}").body[0]
+        wanted = inside.body[0] if isinstance(inside, ast.ClassDef) else wanted
+    for statement in body:
+        if top_level_name(statement) == name:
+            if same_tree(statement, wanted):
+                return True
+            raise _taken(source, helper, line_of(statement))
+    if not owner and names.binds(name, source.tree):
+        raise _taken(source, helper, 1)
+    return False
+
+
+def _taken(source: Source, helper: Helper, line: int) -> NeedsPerson:
+    return NeedsPerson(
+        f"{source.path} has another {helper.name} than the experiment brings",
+        where=f"{source.path}:{line}",
+        why=f"the experiment's is:\n{textwrap.indent(helper.text, '         ').rstrip()}",
+        next=f"rename one of the two, or make them equal, on the branch that {helper.path} is on",
+    )
+
+
+def _class_of(source: Source, helper: Helper) -> ast.ClassDef:
+    owner = helper.name.rpartition(".")[0]
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == owner:
+            return statement
+    raise NeedsPerson(
+        f"{source.path} has no class {owner}, to which the experiment adds {helper.name}",
+        where=source.path,
+        next="find where the class went and add the method there by hand",
+    )
+
+
+def _inserted(source: Source, helper: Helper) -> TextEdit:
+    if "." not in helper.name:
+        after = [helper.after] if helper.after else []
+        before = [helper.before] if helper.before else []
+        return insert_definition(source, helper.text, after=after, before=before)
+    owner = _class_of(source, helper)
+    members = {name: one for one in owner.body if (name := top_level_name(one))}
+    anchor = members.get(helper.after or "", owner.body[-1])
+    span = statement_span(source, anchor)
+    text = "\n" + textwrap.indent(helper.text, indent_of(source, anchor))
+    if not source.text[: span.end].endswith(("\n", "\r")):
+        text = "\n" + text
+    return TextEdit(span.end, span.end, text)
+
+
+def _imported(source: Source, helper: Helper, names: Names) -> list[TextEdit]:
+    """Import a helper from the file that it lives in."""
+    name = helper.name.partition(".")[0]
+    if names.binds(name, source.tree):
+        statements = [import_statements(statement) for statement in source.tree.body]
+        if any(name in bound for bound in statements):
+            return []
+        raise _taken(source, helper, 1)
+    return [_import_from(source, helper.path, name)]
+
+
+def _import_from(source: Source, home: str, name: str) -> TextEdit:
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ImportFrom) and _resolves(source, statement, home):
+            last = statement.names[-1]
+            if last.name == "*":
+                break
+            if not statement.level and statement.module and "#" not in text_of(source, statement):
+                return import_names(source, statement.module, [name])
+            end = span_of(source, last).end
+            return TextEdit(end, end, f", {name}")
+    module = _module_name(source, home)
+    edit = insert_import(source, f"from {module} import {name}")
+    return edit if edit is not None else TextEdit(0, 0, "")
+
+
+def _dotted_path(path: str) -> list[str]:
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def _resolves(source: Source, statement: ast.ImportFrom, home: str) -> bool:
+    """Tell whether a `from` import reads from the file at `home`."""
+    target = _dotted_path(home)
+    module = (statement.module or "").split(".") if statement.module else []
+    if statement.level:
+        folder = list(PurePosixPath(source.path).parent.parts)
+        folder = folder[: len(folder) - statement.level + 1]
+        return [*folder, *module] == target
+    return bool(module) and target[-len(module) :] == module
+
+
+def _module_name(source: Source, home: str) -> str:
+    """Spell the module at `home` the way this file spells its neighbours."""
+    target = _dotted_path(home)
+    here = list(PurePosixPath(source.path).parent.parts)
+    imports = [node for node in source.tree.body if isinstance(node, ast.ImportFrom)]
+    if any(node.level for node in imports):
+        shared = 0
+        while shared < min(len(here), len(target) - 1) and here[shared] == target[shared]:
+            shared += 1
+        return "." * (len(here) - shared + 1) + ".".join(target[shared:])
+    modules = [node.module for node in imports if node.module]
+    modules += [
+        alias.name
+        for node in source.tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
+    for module in modules:
+        root = module.partition(".")[0]
+        if root in target[:-1]:
+            return ".".join(target[target.index(root) :])
+    if here == target[:-1]:
+        return target[-1]
+    raise NeedsPerson(
+        f"{source.path} needs a name from {home}, and its imports do not tell how to spell that",
+        where=source.path,
+        next=f"import anything from {home} there on the branch that it is ported to",
+    )
+
+
+def statement_text(source: Source, statement: ast.stmt) -> str:
+    """Return a statement's lines, dedented, with "\n" for line ends."""
+    span = statement_span(source, statement)
+    return _dedented(source.text[span.start : span.end])

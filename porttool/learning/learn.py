@@ -1,0 +1,258 @@
+"""Learn from one experiment: its diff as rules, seeds and helpers, and what none of them explains.
+
+Everything here is a pure function of two sets of files. A lesson is worth nothing unless
+`check_replay` makes the experiment of it again.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from porttool.learning.change import Change, ChangedFile
+from porttool.learning.definitions import helper_edits
+from porttool.learning.lesson import (
+    Example,
+    Helper,
+    Hunk,
+    ImportEdit,
+    Lesson,
+    Negative,
+    Rule,
+    Seed,
+    Step,
+    Wrapper,
+)
+from porttool.learning.neutral import Definitions, for_gated_port, neutral_form
+from porttool.learning.replay import check_replay, moved, replay
+from porttool.learning.rewriting import (
+    duplicates_receiver,
+    is_pure,
+    matches,
+    one_line,
+    rewrite,
+    why_not,
+)
+from porttool.learning.rules import PatternKey, merged_rules, pattern_key
+from porttool.learning.understand import parsed, read_change
+from porttool.source.syntax import TextEdit, apply_edits, line_at, line_of, text_of, top_level_name
+
+__all__ = [
+    "Example",
+    "Helper",
+    "Hunk",
+    "ImportEdit",
+    "Lesson",
+    "Negative",
+    "Rule",
+    "Seed",
+    "Step",
+    "Wrapper",
+    "check_replay",
+    "duplicates_receiver",
+    "for_gated_port",
+    "helper_edits",
+    "is_pure",
+    "learn",
+    "matches",
+    "neutral_form",
+    "replay",
+    "rewrite",
+    "why_not",
+]
+
+
+Files = Mapping[str, bytes]
+
+
+def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
+    """Return what the change from `parent` to `experiment` teaches.
+
+    Both may hold more files than changed; a file that one side lacks was added or deleted.
+
+    Raises:
+        CannotLearn: when a changed Python file does not parse, when two edits contradict or
+            overlap each other, or when the experiment wraps where no switch could reach.
+    """
+    paths = sorted({*parent, *experiment})
+    touched = tuple(path for path in paths if parent.get(path) != experiment.get(path))
+    residual: dict[str, bytes | None] = {}
+    hunks: list[Hunk] = []
+    definitions = _definitions(experiment, touched)
+    files: list[ChangedFile] = []
+    for path in touched:
+        old, new = parent.get(path), experiment.get(path)
+        if old is None or new is None or not path.endswith((".py", ".pyi")):
+            residual[path] = new
+            hunks.append(_whole_file(path, old, new))
+        else:
+            files.append(read_change(path, old, new, wrapper, definitions))
+    rules, named = merged_rules(files, definitions, wrapper)
+    seeds: list[Seed] = []
+    steps: list[Step] = []
+    for file in files:
+        numbers = _number_seeds(file, seeds)
+        data, placed = _residual(file, named, numbers)
+        if data is not None:
+            residual[file.path] = data
+        steps += placed
+        hunks += [_hunk(file, change, named) for change in file.changes]
+    changes = [(file, change) for file in files for change in file.changes]
+    lesson = Lesson(
+        wrapper=wrapper,
+        rules=rules,
+        seeds=tuple(seeds),
+        helpers=tuple(change.helper for _, change in changes if change.helper),
+        imports=tuple(
+            ImportEdit(file.path, statement)
+            for file, change in changes
+            for statement in change.imports
+        ),
+        residual=residual,
+        hunks=tuple(hunks),
+        touched=touched,
+        negatives=tuple(_negatives(files, rules)),
+        steps=tuple(steps),
+    )
+    lost = _lost_comments(replay(lesson, parent), experiment, [file.path for file in files])
+    return replace(lesson, hunks=(*lesson.hunks, *lost))
+
+
+def _definitions(experiment: Files, touched: Iterable[str]) -> Definitions:
+    """Return the functions, methods and constants of the touched files by their bare names."""
+    found: dict[str, ast.stmt] = {}
+    for path in touched:
+        if path.endswith(".py") and path in experiment:
+            source = parsed(path, experiment[path], "the experiment's side")
+            methods = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+            for statement in (*methods, *source.tree.body):
+                name = top_level_name(statement)
+                if name is not None:
+                    found[name] = statement
+    return found
+
+
+def _whole_file(path: str, old: bytes | None, new: bytes | None) -> Hunk:
+    by = "a new file" if old is None else "a deleted file" if new is None else "not a Python file"
+    return Hunk(path, 0 if old is None else 1, 0 if new is None else 1, "", "", "residual", by)
+
+
+def _number_seeds(file: ChangedFile, seeds: list[Seed]) -> Mapping[int, int]:
+    """Append the file's seeds in source order; returns each one's index by its identity."""
+    found = [seed for change in file.changes for seed, _ in change.seeds]
+    numbers: dict[int, int] = {}
+    counts: dict[str, int] = {}
+    for seed in sorted(found, key=lambda seed: seed.line):
+        key = counts.get(seed.scope, 0)
+        counts[seed.scope] = key + 1
+        numbers[id(seed)] = len(seeds)
+        seeds.append(replace(seed, key=key))
+    return numbers
+
+
+def _residual(
+    file: ChangedFile, named: Mapping[PatternKey, str], numbers: Mapping[int, int]
+) -> tuple[bytes | None, list[Step]]:
+    """Return the parent's file with the unexplained edits (None without any), and the steps."""
+    source = file.old.source
+
+    def native(text: str) -> str:
+        return re.sub(r"\r\n|\r|\n", source.newline, text)
+
+    edits = [
+        (index, TextEdit(change.span.start, change.span.end, native(change.text)))
+        for index, change in enumerate(file.changes)
+        if change.how == "residual"
+    ]
+    steps: list[Step] = []
+    for index, change in enumerate(file.changes):
+        # What is inserted at one place stays in the order that the experiment has.
+        ahead = [
+            edit
+            for other, edit in edits
+            if other < index
+            or change.span.start != change.span.end
+            or edit.start != edit.end
+            or edit.end != change.span.start
+        ]
+        span = moved(change.span, ahead)
+        if change.how == "text":
+            steps.append(
+                Step(file.path, span.start, span.end, "text", change.by, native(change.text))
+            )
+        elif change.pattern is not None:
+            by = named[pattern_key(change.pattern)]
+            steps.append(Step(file.path, span.start, span.end, "rule", by))
+        elif change.seeds:
+            for seed, inside in change.seeds:
+                start, end = span.start, span.end
+                if inside is not None:
+                    start = span.start + len(native(change.text[: inside.start]))
+                    end = start + len(native(change.text[inside.start : inside.end]))
+                steps.append(Step(file.path, start, end, "seed", str(numbers[id(seed)])))
+    if not edits:
+        return None, steps
+    return apply_edits(source, [edit for _, edit in edits]), steps
+
+
+def _hunk(file: ChangedFile, change: Change, named: Mapping[PatternKey, str]) -> Hunk:
+    edit = change.edit
+    old, new = file.old.source, file.new.source
+    root = edit.after if edit.after is not None else next(iter(edit.added), None)
+    before, after = old.text[edit.span.start : edit.span.end].strip(), edit.text.strip()
+    if change.example is not None:
+        before, after = change.example.before, change.example.after
+    elif isinstance(edit.after, ast.expr) and edit.kind == "seed":
+        after = text_of(new, edit.after)
+    return Hunk(
+        path=file.path,
+        line_before=0 if edit.kind in ("insert", "decorator") else line_at(old, edit.span.start),
+        line_after=line_of(root) if isinstance(root, ast.stmt | ast.expr) else 0,
+        before=before,
+        after=after,
+        kind=change.kind,
+        by=named[pattern_key(change.pattern)] if change.pattern is not None else change.by,
+    )
+
+
+def _lost_comments(made: Files, experiment: Files, paths: Iterable[str]) -> Iterable[Hunk]:
+    """Yield the comments that the experiment added or took away and no edit carries along."""
+    for path in paths:
+        if made[path] == experiment[path]:
+            continue
+        sides = [_comments(data) for data in (made[path], experiment[path])]
+        texts = [[text for text, _ in side] for side in sides]
+        matcher = difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False)
+        for tag, i, i_end, j, j_end in matcher.get_opcodes():
+            if tag != "equal":
+                yield Hunk(
+                    path=path,
+                    line_before=0,
+                    line_after=sides[1][j][1] if j < j_end else 0,
+                    before="\n".join(texts[0][i:i_end]),
+                    after="\n".join(texts[1][j:j_end]),
+                    kind="residual",
+                    by="a comment alone, not carried over",
+                )
+
+
+def _comments(data: bytes) -> list[tuple[str, int]]:
+    tokens = tokenize.tokenize(io.BytesIO(data).readline)
+    return [(one.string, one.start[0]) for one in tokens if one.type == tokenize.COMMENT]
+
+
+def _negatives(files: Sequence[ChangedFile], rules: Sequence[Rule]) -> Iterable[Negative]:
+    """Yield what the rules match in the touched files and the experiment left alone."""
+    for file in files:
+        edited = {change.site for change in file.changes}
+        source = file.old.source
+        for rule in rules:
+            for node, _ in matches(rule, source.tree):
+                if node not in edited and isinstance(node, ast.expr):
+                    text = one_line(text_of(source, node))
+                    yield Negative(file.path, line_of(node), text, rule.name, node.col_offset)

@@ -1,0 +1,185 @@
+"""What an experiment teaches, as values: rules, seeds, helpers, and everything that stays
+unexplained.
+
+Patterns are expressions with metavariables. `$X` stands for the receiver that may hold a wrapped
+object, `$A`, `$B` for single expressions that an edit carried over, and `$ARGS` for the rest of a
+call's arguments (possibly none). Names that a file imports are written out in full
+(`torch.compile`), so that every file can spell them its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SeedKind = Literal[
+    "object", "list", "dict", "return", "rebind", "argument", "statement", "decorator"
+]
+HunkKind = Literal["seed", "rule", "helper", "import", "residual"]
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """The call that wraps an object, and how what it returns differs from what it was given."""
+
+    callee: str = "torch.compile"
+    unwrap: str = "_orig_mod"
+    prefix: str = "_orig_mod."
+    methods: tuple[str, ...] = (
+        "state_dict",
+        "load_state_dict",
+        "named_parameters",
+        "named_buffers",
+        "named_modules",
+    )
+
+
+@dataclass(frozen=True)
+class Example:
+    """One edit of the experiment that taught a rule; line (from 1) and column (from 0) count in
+    the parent.
+    """
+
+    path: str
+    line: int
+    before: str
+    after: str
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Negative:
+    """A place in a touched file that a rule matches and that the experiment left alone."""
+
+    path: str
+    line: int
+    text: str
+    rule: str
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite `before` to `after`, generalised from its examples.
+
+    `requires` lists what the template needs in scope: helpers by name, methods as `Class.name`,
+    imported names in full with dots (`collections.OrderedDict`). `neutral` means: the same result
+    on an object that is not wrapped. `adapted` marks a rule whose template is the neutral form of
+    the one that the experiment used.
+    """
+
+    name: str
+    before: str
+    after: str
+    examples: tuple[Example, ...]
+    neutral: bool
+    requires: tuple[str, ...] = ()
+    adapted: bool = False
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A place where the experiment wraps an object.
+
+    `line` counts in the experiment's file. `scope` is a qualified name, empty for the module.
+    `call` is the wrapping with `$X` for `constructor`; it need not be a bare call
+    (`[torch.compile(n) for n in $X]`). `key` counts the seeds of one scope from 0. `statement` is
+    the whole added statement, dedented, for the kinds rebind, statement and decorator (there the
+    decorator line); None where an expression that existed was wrapped in place. `follows` is the
+    text of the statement that an added one stands behind, None at the start of its block.
+    `requires` is as in `Rule`.
+    """
+
+    path: str
+    scope: str
+    target: str | None
+    kind: SeedKind
+    constructor: str
+    call: str
+    line: int
+    key: int
+    statement: str | None = None
+    follows: str | None = None
+    requires: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A function, class, constant or method (`Class.name`) that the experiment adds to a file that
+    existed.
+
+    `text` is dedented and ends in a newline. `after` and `before` name its neighbours in the
+    experiment. `imports` holds one statement for each imported name that the text uses; `needs`
+    other helpers that it uses.
+    """
+
+    name: str
+    path: str
+    text: str
+    after: str | None
+    before: str | None
+    imports: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImportEdit:
+    """An import that the experiment adds at the top level of a file; one bound name a statement."""
+
+    path: str
+    statement: str
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One change of the experiment for the ledger; a line of 0 means that this side has no such
+    place.
+    """
+
+    path: str
+    line_before: int
+    line_after: int
+    before: str
+    after: str
+    kind: HunkKind
+    by: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """How one explained edit is replayed on `residual` (else on the parent's file): a span of
+    characters there.
+
+    kind rule: the rule named `by` rewrites the expression at the span. kind seed: the expression
+    is wrapped by the seed at index `by`. kind text: `text` replaces the span, word for word (added
+    statements, helpers, imports).
+    """
+
+    path: str
+    start: int
+    end: int
+    kind: Literal["rule", "seed", "text"]
+    by: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Everything that one experiment teaches.
+
+    `residual` maps a path to the parent's file with only the unexplained edits applied; a path is
+    absent when nothing is unexplained, None when the file is deleted; new files and files that are
+    not Python are there whole.
+    """
+
+    wrapper: Wrapper
+    rules: tuple[Rule, ...]
+    seeds: tuple[Seed, ...]
+    helpers: tuple[Helper, ...]
+    imports: tuple[ImportEdit, ...]
+    residual: Mapping[str, bytes | None]
+    hunks: tuple[Hunk, ...]
+    touched: tuple[str, ...]
+    negatives: tuple[Negative, ...]
+    steps: tuple[Step, ...] = ()

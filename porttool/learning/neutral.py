@@ -1,0 +1,351 @@
+"""Is a rewrite neutral: does it give the same result on an object that is not wrapped?
+
+A template is folded under the assumption that nothing in it is wrapped: `getattr(x, "_orig_mod",
+x)` is x, no key starts with the prefix, and a helper's body stands for its call. What folds back to
+the pattern is neutral. The contents of mappings are compared, not their types: a dict with the same
+items counts as the same result.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
+from porttool.learning.rewriting import metavariable, pattern_expression, pattern_text
+
+Definitions = Mapping[str, ast.stmt]
+_MAPPINGS = {"dict", "OrderedDict", "collections.OrderedDict"}
+_DEPTH = 8
+
+
+def is_neutral(before: str, after: str, definitions: Definitions, wrapper: Wrapper) -> bool:
+    """Tell whether `after` folds to `before`; `definitions` holds helpers and constants by name."""
+    folded = _fold(pattern_expression(after), {}, (definitions, wrapper, _DEPTH))
+    return _text(folded) == _text(pattern_expression(before))
+
+
+def neutral_form(rule: Rule, definitions: Definitions, wrapper: Wrapper) -> Rule:
+    """Return the rule with every bare unwrapping made conditional, if that makes it neutral.
+
+    `$X._orig_mod` becomes `getattr($X, "_orig_mod", $X)`, and the rule is marked as adapted. A rule
+    that is neutral, or stays partial, comes back as it was.
+    """
+    if rule.neutral:
+        return rule
+    tree = _Conditional(wrapper).visit(copy.deepcopy(pattern_expression(rule.after)))
+    after = pattern_text(tree).replace(f"'{wrapper.unwrap}'", f'"{wrapper.unwrap}"')
+    if after == rule.after or not is_neutral(rule.before, after, definitions, wrapper):
+        return rule
+    return replace(rule, after=after, neutral=True, adapted=True)
+
+
+def for_gated_port(lesson: Lesson) -> Lesson:
+    """Return the lesson with its rules and helpers in their neutral form, wherever there is one.
+
+    With the switch off nothing is wrapped, so only neutral rewrites keep the program as it was.
+    """
+    helpers = tuple(_neutral_helper(helper, lesson.wrapper) for helper in lesson.helpers)
+    definitions = {helper.name: ast.parse(helper.text).body[0] for helper in helpers}
+    rules = []
+    for rule in lesson.rules:
+        neutral = rule.neutral or is_neutral(rule.before, rule.after, definitions, lesson.wrapper)
+        adapted = rule.adapted or neutral != rule.neutral
+        known = replace(rule, neutral=neutral, adapted=adapted)
+        rules.append(neutral_form(known, definitions, lesson.wrapper))
+    return replace(lesson, rules=tuple(rules), helpers=helpers)
+
+
+class _Conditional(ast.NodeTransformer):
+    """Rewrites `e._orig_mod` into `getattr(e, "_orig_mod", e)` where `e` may be repeated."""
+
+    def __init__(self, wrapper: Wrapper) -> None:
+        self._wrapper = wrapper
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if node.attr != self._wrapper.unwrap or not isinstance(node.value, ast.Name):
+            return node
+        text = f'getattr({node.value.id}, "{node.attr}", {node.value.id})'
+        return ast.parse(text, mode="eval").body
+
+
+def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
+    """Return a helper whose bare unwrappings of a name are conditional; its text else untouched."""
+    tree = ast.parse(helper.text)
+    text = helper.text.splitlines(keepends=True)
+    bare = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == wrapper.unwrap
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.lineno == node.end_lineno
+    ]
+    for node in sorted(bare, key=lambda node: (-node.lineno, -node.col_offset)):
+        line = text[node.lineno - 1].encode()
+        name = node.value.id  # type: ignore[attr-defined]
+        call = f'getattr({name}, "{wrapper.unwrap}", {name})'
+        line = line[: node.col_offset] + call.encode() + line[node.end_col_offset :]
+        text[node.lineno - 1] = line.decode()
+    return replace(helper, text="".join(text))
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node)
+
+
+_World = tuple[Definitions, Wrapper, int]
+_Values = Mapping[str, ast.expr]
+
+
+def _fold(node: ast.expr, values: _Values, world: _World) -> ast.expr:
+    """Return an expression with known names replaced and what is known of plain objects applied."""
+    if isinstance(node, ast.Name) and node.id in values:
+        return values[node.id]
+    if isinstance(node, ast.Name) and not metavariable(node):
+        constant = world[0].get(node.id)
+        if isinstance(constant, ast.Assign) and isinstance(constant.value, ast.Constant):
+            return constant.value
+    shallow = copy.copy(node)
+    hidden = _comprehension_names(node)
+    visible = {name: value for name, value in values.items() if name not in hidden}
+    for name, value in ast.iter_fields(node):
+        setattr(shallow, name, _fold_field(value, visible, world))
+    return _simplify(shallow, world)
+
+
+def _fold_field(value: object, values: _Values, world: _World) -> object:
+    if isinstance(value, ast.expr):
+        return _fold(value, values, world)
+    if isinstance(value, list):
+        return [_fold_field(item, values, world) for item in value]
+    if isinstance(value, ast.keyword | ast.comprehension):
+        inside = copy.copy(value)
+        for name, part in ast.iter_fields(value):
+            setattr(inside, name, _fold_field(part, values, world))
+        return inside
+    return value
+
+
+def _comprehension_names(node: ast.AST) -> set[str]:
+    generators = getattr(node, "generators", [])
+    return {
+        name.id
+        for generator in generators
+        for name in ast.walk(generator.target)
+        if isinstance(name, ast.Name)
+    }
+
+
+def _simplify(node: ast.expr, world: _World) -> ast.expr:
+    if isinstance(node, ast.IfExp):
+        known = _truth(node.test, world[1])
+        return node if known is None else node.body if known else node.orelse
+    if isinstance(node, ast.DictComp):
+        source = _items_of(node.generators)
+        if source and _is_pair(node.generators[0].target, node.key, node.value):
+            return source
+    if isinstance(node, ast.Call):
+        return _simplify_call(node, world)
+    return node
+
+
+def _simplify_call(node: ast.Call, world: _World) -> ast.expr:
+    definitions, wrapper, depth = world
+    function = _text(node.func)
+    args = node.args
+    if function == "getattr" and len(args) == 3 and _is_text(args[1], wrapper.unwrap):
+        return args[2]
+    if isinstance(node.func, ast.Attribute):
+        plain = node.func.value
+        if (
+            node.func.attr == "removeprefix"
+            and len(args) == 1
+            and _is_text(args[0], wrapper.prefix)
+        ):
+            return plain
+        replaces = node.func.attr == "replace" and len(args) >= 2 and _is_text(args[1], "")
+        if replaces and _is_text(args[0], wrapper.prefix):
+            return plain
+    if function in _MAPPINGS and len(args) == 1 and not node.keywords:
+        inner = args[0]
+        if isinstance(inner, ast.GeneratorExp | ast.ListComp):
+            source = _items_of(inner.generators)
+            pair = inner.elt.elts if isinstance(inner.elt, ast.Tuple) else []
+            if source and len(pair) == 2 and _is_pair(inner.generators[0].target, *pair):
+                return source
+        elif isinstance(inner, ast.Call):
+            return _items_source(inner) or inner
+    name = function.rpartition(".")[2] if function.startswith(("self.", "cls.")) else function
+    helper = definitions.get(name)
+    if isinstance(helper, ast.FunctionDef) and depth > 0:
+        return _returned(helper, node, (definitions, wrapper, depth - 1)) or node
+    return node
+
+
+def _returned(helper: ast.FunctionDef, call: ast.Call, world: _World) -> ast.expr | None:
+    """Return what a helper returns for a call, or None when its body is more than is understood."""
+    names = [argument.arg for argument in (*helper.args.posonlyargs, *helper.args.args)]
+    if names[:1] in (["self"], ["cls"]) and _text(call.func).startswith(("self.", "cls.")):
+        names = names[1:]
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    values: dict[str, ast.expr] = {}
+    defaults = helper.args.defaults
+    for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=False):
+        values[name] = default
+    for argument, value in zip(helper.args.kwonlyargs, helper.args.kw_defaults, strict=True):
+        if value is not None:
+            values[argument.arg] = value
+    if len(call.args) > len(names) or helper.args.vararg or helper.args.kwarg:
+        return None
+    values.update(zip(names, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            return None
+        values[keyword.arg] = keyword.value
+    return _run(helper.body, values, world)[0]
+
+
+def _run(
+    body: Sequence[ast.stmt], values: dict[str, ast.expr], world: _World
+) -> tuple[ast.expr | None, bool]:
+    """Run straight-line statements; returns (the returned expression, whether all was understood).
+
+    Changes `values` as assignments do.
+    """
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            return (_fold(statement.value, values, world) if statement.value else None), True
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if isinstance(statement, ast.Pass):
+            continue
+        target, value = _assignment(statement)
+        if target is not None and value is not None:
+            values[target] = _fold(value, values, world)
+            continue
+        if isinstance(statement, ast.If | ast.While):
+            known = _truth(_fold(statement.test, values, world), world[1])
+            if known is None or (known and isinstance(statement, ast.While)):
+                return None, False
+            branch = statement.body if known else statement.orelse
+            returned, understood = _run(branch, values, world)
+            if returned is not None or not understood:
+                return returned, understood
+            continue
+        if not (isinstance(statement, ast.For) and _copies_items(statement, values, world)):
+            return None, False
+    return None, True
+
+
+def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        return (target.id, statement.value) if isinstance(target, ast.Name) else (None, None)
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return statement.target.id, statement.value
+    return None, None
+
+
+def _copies_items(loop: ast.For, values: dict[str, ast.expr], world: _World) -> bool:
+    """Recognise a loop that fills an empty mapping with the items of another, and bind it so."""
+    source = _items_source(_fold(loop.iter, values, world))
+    target = loop.target
+    inside = {name: value for name, value in values.items() if name not in _names(target)}
+    body = _taken(loop.body, inside, world)
+    if loop.orelse or (body and source is None) or not isinstance(target, ast.Tuple | ast.Name):
+        return False
+    for statement in body:
+        store = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if isinstance(store, ast.Subscript) and isinstance(store.value, ast.Name):
+            filled = values.get(store.value.id)
+            value = _fold(statement.value, inside, world)  # type: ignore[attr-defined]
+            key = _fold(store.slice, inside, world)
+            if filled is None or _text(filled) not in ("{}", "dict()", "OrderedDict()"):
+                return False
+            if statement is not body[-1] or not _is_pair(target, key, value) or not source:
+                return False
+            values[store.value.id] = source
+            return True
+        returned, understood = _run([statement], inside, world)
+        if returned is not None or not understood:
+            return False
+    # Nothing is left of the body: the loop only touched keys that carry the prefix.
+    return not body
+
+
+def _taken(body: Sequence[ast.stmt], values: _Values, world: _World) -> list[ast.stmt]:
+    """Put the branch that a plain object takes in place of every test that is decided."""
+    taken: list[ast.stmt] = []
+    for statement in body:
+        known = None
+        if isinstance(statement, ast.If):
+            known = _truth(_fold(statement.test, values, world), world[1])
+        if isinstance(statement, ast.If) and known is not None:
+            taken += _taken(statement.body if known else statement.orelse, values, world)
+        else:
+            taken.append(statement)
+    return taken
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _items_of(generators: Sequence[ast.comprehension]) -> ast.expr | None:
+    if len(generators) != 1 or generators[0].ifs:
+        return None
+    return _items_source(generators[0].iter)
+
+
+def _items_source(node: ast.expr) -> ast.expr | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        return node.func.value if node.func.attr == "items" else None
+    return None
+
+
+def _is_pair(target: ast.expr, key: ast.expr, value: ast.expr) -> bool:
+    """Tell whether `key, value` are the very names that `target` binds, in that order."""
+    if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+        return False
+    return [_text(part) for part in target.elts] == [_text(key), _text(value)]
+
+
+def _truth(test: ast.expr, wrapper: Wrapper) -> bool | None:
+    """Return what a test says of a plain object; None when that is not known."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        known = _truth(test.operand, wrapper)
+        return None if known is None else not known
+    if isinstance(test, ast.BoolOp):
+        parts = [_truth(value, wrapper) for value in test.values]
+        deciding = isinstance(test.op, ast.Or)
+        if deciding in parts:
+            return deciding
+        return None if None in parts else not deciding
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
+        texts = (wrapper.prefix, wrapper.unwrap)
+        return False if any(_is_text(test.left, text) for text in texts) else None
+    if isinstance(test, ast.Call):
+        function = _text(test.func)
+        if function == "hasattr" and len(test.args) == 2:
+            return False if _is_text(test.args[1], wrapper.unwrap) else None
+        if function == "isinstance" and len(test.args) == 2:
+            return False if _text(test.args[1]).endswith("OptimizedModule") else None
+        if function == "any" and len(test.args) == 1:
+            parts_of = test.args[0]
+            if isinstance(parts_of, ast.GeneratorExp | ast.ListComp):
+                return False if _truth(parts_of.elt, wrapper) is False else None
+        if function.endswith(".startswith") and len(test.args) == 1:
+            return False if _is_text(test.args[0], wrapper.prefix) else None
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    return None
+
+
+def _is_text(node: ast.expr, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text

@@ -1,0 +1,266 @@
+"""Where an experiment wraps objects: which calls wrap, what they wrap, and what the result is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from porttool.learning.generalise import Place, abstract
+from porttool.learning.lesson import Seed, SeedKind, Wrapper
+from porttool.learning.rewriting import names_of, one_line
+from porttool.source.syntax import (
+    Names,
+    Source,
+    line_of,
+    parents,
+    qualname,
+    text_of,
+    top_level_name,
+)
+
+Wrapped = Callable[[ast.expr], ast.expr | None]
+
+
+@dataclass(frozen=True)
+class View:
+    """One side of a changed file with what is asked of it again and again."""
+
+    source: Source
+    names: Names
+    above: Mapping[ast.AST, ast.AST]
+    wrapped: Wrapped
+
+
+def view(source: Source, wrapper: Wrapper, through: Mapping[str, int]) -> View:
+    """Return a file with its names; `through` are functions of its own that wrap an argument."""
+    names = names_of(source.tree)
+    return View(source, names, parents(source.tree), wrapped_by(names, wrapper, through))
+
+
+def wrapped_by(names: Names, wrapper: Wrapper, through: Mapping[str, int]) -> Wrapped:
+    """Return the function that gives a wrapping call's wrapped expression, None for all else."""
+
+    def wrapped(node: ast.expr) -> ast.expr | None:
+        if not isinstance(node, ast.Call):
+            return None
+        position = through.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if names.qualified(node.func, node) == wrapper.callee:
+            position = 0
+        if position is None:
+            return None
+        if position < len(node.args) and not isinstance(node.args[position], ast.Starred):
+            return node.args[position]
+        named = [word.value for word in node.keywords if word.arg in ("model", "module")]
+        return named[0] if named else None
+
+    return wrapped
+
+
+def wrapping_functions(
+    source: Source, existed: frozenset[str], wrapper: Wrapper
+) -> Mapping[str, int]:
+    """Return the added top-level functions that wrap one of their arguments, and which one."""
+    names = names_of(source.tree)
+    wrapped = wrapped_by(names, wrapper, {})
+    found: dict[str, int] = {}
+    for statement in source.tree.body:
+        name = top_level_name(statement)
+        if name is None or name in existed:
+            continue
+        if isinstance(statement, ast.FunctionDef):
+            positional = (*statement.args.posonlyargs, *statement.args.args)
+            parameters = [argument.arg for argument in positional]
+            for node in ast.walk(statement):
+                inner = wrapped(node) if isinstance(node, ast.expr) else None
+                if isinstance(inner, ast.Name) and inner.id in parameters:
+                    found[name] = parameters.index(inner.id)
+        elif isinstance(statement, ast.Assign) and _stands_for(statement.value, names, wrapper):
+            found[name] = 0
+    return found
+
+
+def _stands_for(value: ast.expr, names: Names, wrapper: Wrapper) -> bool:
+    """Tell whether a value is the wrapper itself, or `functools.partial` of it."""
+    if names.qualified(value, value) == wrapper.callee:
+        return True
+    return (
+        isinstance(value, ast.Call)
+        and names.qualified(value.func, value) == "functools.partial"
+        and bool(value.args)
+        and names.qualified(value.args[0], value) == wrapper.callee
+    )
+
+
+def place_of(here: View, node: ast.AST) -> Place:
+    """Return what names mean around a node."""
+    local: set[str] = set()
+    owner: ast.ClassDef | None = None
+    above: ast.AST | None = here.above.get(node)
+    while above is not None:
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            local |= {arg.arg for arg in ast.walk(above.args) if isinstance(arg, ast.arg)}
+            local |= _stored(above)
+        elif isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            local |= _stored(above)
+        elif isinstance(above, ast.ClassDef) and owner is None:
+            owner = above
+        above = here.above.get(above)
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    members = [one for one in owner.body if isinstance(one, functions)] if owner else []
+    top = {name for one in here.source.tree.body if (name := top_level_name(one))}
+    return Place(
+        names=here.names,
+        at=node,
+        locals=frozenset(local),
+        top_level=frozenset(top),
+        owner=owner.name if owner else None,
+        methods=frozenset(member.name for member in members),
+    )
+
+
+def _stored(node: ast.AST) -> set[str]:
+    names = (name for name in ast.walk(node) if isinstance(name, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def expression_seed(here: View, node: ast.expr, inner: ast.expr) -> Seed:
+    """Return the seed of an expression that wraps `inner`, in place of `inner` alone."""
+    # What wraps may be inside: `[wrap(net) for net in nets]` in place of `nets`.
+    wraps = next((call for call, _ in wrappings(here, node)), node)
+    kind, target = _result(here, wraps)
+    about = one_line(text_of(here.source, inner))
+    call, requires = abstract(text_of(here.source, node), about, place_of(here, node))
+    return Seed(
+        path=here.source.path,
+        scope=_scope(here, node),
+        target=target,
+        kind=kind,
+        constructor=about,
+        call=call,
+        line=line_of(node),
+        key=0,
+        requires=requires,
+    )
+
+
+def decorator_seed(here: View, definition: ast.AST, decorator: ast.expr) -> Seed:
+    """Return the seed of a wrapping decorator."""
+    name: str = definition.name  # type: ignore[attr-defined]
+    text, requires = abstract(text_of(here.source, decorator), name, place_of(here, decorator))
+    call = f"{text}($X)"
+    if isinstance(decorator, ast.Call):
+        # `@compile(mode=m)` gets the function last of all: compile($X, mode=m).
+        head, _, tail = text.partition("(")
+        call = f"{head}($X)" if tail == ")" else f"{head}($X, {tail}"
+    return Seed(
+        path=here.source.path,
+        scope=_scope(here, here.above[definition]),
+        target=name,
+        kind="decorator",
+        constructor=name,
+        call=call,
+        line=line_of(decorator),
+        key=0,
+        statement=f"@{one_line(text_of(here.source, decorator))}\n",
+        requires=requires,
+    )
+
+
+def in_place_call(here: View, statement: ast.stmt, wrapper: Wrapper) -> ast.Call | None:
+    """Return the call of a statement like `self.net.compile()`, which wraps in place."""
+    method = wrapper.callee.rpartition(".")[2]
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return None
+    call = statement.value
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != method:
+        return None
+    receiver = call.func.value
+    imported = here.names.qualified(receiver, receiver) is not None
+    return None if imported or isinstance(receiver, ast.Constant) else call
+
+
+def statement_seeds(
+    here: View, statement: ast.stmt, text: str, follows: str | None, wrapper: Wrapper
+) -> tuple[Seed, ...]:
+    """Return the seeds of an added statement that only re-binds or changes objects that exist.
+
+    Empty when the statement wraps something that it makes itself, or binds a new name: without it
+    the program would lack that name.
+    """
+    call = in_place_call(here, statement, wrapper)
+    if call is not None and isinstance(call.func, ast.Attribute):
+        receiver = call.func.value
+        seed = expression_seed(here, call, receiver)
+        target = text_of(here.source, receiver)
+        return (replace(seed, kind="statement", target=target, statement=text, follows=follows),)
+    seeds = []
+    for node, inner in wrappings(here, statement):
+        seed = expression_seed(here, node, inner)
+        if seed.target is not None and not _exists(statement, seed.target):
+            return ()
+        loop = isinstance(statement, ast.For | ast.AsyncFor | ast.While)
+        if (seed.target or "").endswith("]") and not loop and seed.target != seed.constructor:
+            return ()
+        if not isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
+            return ()
+        kind: SeedKind = "rebind" if seed.target is not None else "statement"
+        seeds.append(replace(seed, kind=kind, statement=text, follows=follows))
+    return tuple(seeds)
+
+
+def wrappings(here: View, *roots: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield (wrapping call, wrapped expression) below some nodes, outer before inner."""
+    for root in roots:
+        for node in ast.walk(root):
+            inner = here.wrapped(node) if isinstance(node, ast.expr) else None
+            if inner is not None and isinstance(node, ast.expr):
+                yield node, inner
+
+
+def _exists(statement: ast.stmt, target: str) -> bool:
+    """Tell whether a statement also reads what it binds (or the container that it binds into)."""
+    wanted = ast.parse(target, mode="eval").body
+    while isinstance(wanted, ast.Subscript):
+        wanted = wanted.value
+    text = ast.unparse(wanted)
+    for node in ast.walk(statement):
+        reads = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        # `self.nets[i] = ...` loads self.nets to store into it: that container exists.
+        if reads and ast.unparse(node) == text:
+            return True
+    return False
+
+
+def _scope(here: View, node: ast.AST) -> str:
+    return qualname(node, dict(here.above))
+
+
+def _result(here: View, node: ast.expr) -> tuple[SeedKind, str | None]:
+    """Return what the wrapped object becomes, and the text of what it is bound to."""
+    kind: SeedKind | None = None
+    child: ast.AST = node
+    while not isinstance(child, ast.stmt):
+        above = here.above[child]
+        holder = here.above.get(above)
+        if isinstance(above, ast.Tuple) and isinstance(holder, ast.Assign):
+            targets = holder.targets[0]
+            if isinstance(targets, ast.Tuple) and len(targets.elts) == len(above.elts):
+                target = targets.elts[above.elts.index(child)]  # type: ignore[arg-type]
+                return kind or "object", text_of(here.source, target)
+        if isinstance(
+            above, ast.List | ast.Set | ast.Tuple | ast.ListComp | ast.SetComp | ast.GeneratorExp
+        ):
+            kind = kind or "list"
+        elif isinstance(above, ast.Dict | ast.DictComp):
+            kind = kind or "dict"
+        elif isinstance(above, ast.Call) and child is not above.func:
+            kind = kind or "argument"
+        elif isinstance(above, ast.Return | ast.Yield | ast.Lambda):
+            return kind or "return", None
+        elif isinstance(above, ast.Assign):
+            return kind or "object", text_of(here.source, above.targets[0])
+        elif isinstance(above, ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            return kind or "object", text_of(here.source, above.target)
+        child = above
+    return kind or "object", None

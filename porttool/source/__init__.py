@@ -1,0 +1,1 @@
+"""Python sources as values: spans, names, scopes, and text laid out as a formatter would."""
