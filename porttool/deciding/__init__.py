@@ -1,0 +1,1 @@
+"""From rules and dataflow to a decision about every site on onto."""

@@ -1,0 +1,243 @@
+"""Which expressions may hold a wrapped object, and the reasons in words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from porttool.deciding.dataflow import containers
+from porttool.deciding.dataflow.evaluate import Evaluation
+from porttool.deciding.dataflow.fileindex import FileIndex
+from porttool.deciding.dataflow.outside import MADE
+from porttool.deciding.dataflow.project import Project
+from porttool.deciding.dataflow.values import (
+    Atom,
+    Box,
+    Instance,
+    Nested,
+    Nothing,
+    Outside,
+    Place,
+    Plain,
+    Unknown,
+    Value,
+    Way,
+    Wrapped,
+    steps_of,
+)
+from porttool.deciding.sites import Decision, PlacedSeed
+from porttool.learning.lesson import Lesson
+from porttool.source.syntax import Source, Span, span_of
+
+Kind = Literal["definite", "may", "no", "unknown"]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What is known of one expression; `chain` gives the reasons from the use to the origin.
+
+    `shape` says how a wrapped object is held: itself ("object"), by a wrapper around it
+    ("nested"), or as a part of a module with keys of its own ("owner"). `hint` is the name or
+    annotation to judge an unknown one by; `sure` says that it must be asked whatever the hint.
+    """
+
+    kind: Kind
+    chain: tuple[str, ...]
+    shape: Literal["object", "nested", "owner"] = "object"
+    hint: str = ""
+    sure: bool = False
+
+
+_SHOWN = 4  # so many steps of a way are told before it is cut short
+
+
+class Flow:
+    """The analysed files; every question is answered when it is asked, and remembered."""
+
+    def __init__(self, project: Project, evaluation: Evaluation, lesson: Lesson) -> None:
+        self.project = project
+        self.evaluation = evaluation
+        self.lesson = lesson
+
+    def holds(self, path: str, node: ast.expr) -> Holding:
+        """Tell whether an expression of a file may hold a wrapped object."""
+        file = self.project.files[path]
+        value = self.evaluation.ask(node, file)
+        return self._judged(value, Place(node, file))
+
+    def value(self, path: str, node: ast.expr) -> Value:
+        """Return everything that an expression may stand for."""
+        return self.evaluation.ask(node, self.project.files[path])
+
+    def qualified(self, path: str, node: ast.expr) -> str | None:
+        """Return the dotted name of something imported from outside the analysed files."""
+        for atom in self.value(path, node):
+            if isinstance(atom, Outside):
+                return atom.name
+        return None
+
+    def is_container(self, path: str, node: ast.expr) -> bool:
+        """Tell whether an expression may be a list, a dictionary, an nn.ModuleList or the like."""
+        return any(isinstance(atom, Box) for atom in self.value(path, node))
+
+    def _judged(self, value: Value, place: Place) -> Holding:
+        wrapped = [atom for atom in value if isinstance(atom, Wrapped)]
+        unknown = [atom for atom in value if isinstance(atom, Unknown)]
+        inside = [atom for atom in value if self._inside(atom)]
+        others = [
+            atom
+            for atom in value
+            if not isinstance(atom, Wrapped | Unknown | Nothing) and atom not in inside
+        ]
+        hint = unknown[0].hint if unknown else ""
+        sure = any(atom.sure for atom in unknown)
+        if wrapped:
+            chain = _way(value[wrapped[0]], wrapped[0], place)
+            if not (unknown or others or inside):
+                return Holding("definite", chain)
+            other = [*others, *inside, *unknown][0]
+            doubt = "; ".join(_way(value[other], other, place))
+            return Holding("may", (*chain, f"or else {doubt}"), hint=hint, sure=sure)
+        if inside:
+            kind: Kind = "may" if unknown or others else "definite"
+            atom = inside[0]
+            if all(isinstance(part, Unknown) for part in self._inside(atom)):
+                kind = "unknown"
+            shape: Literal["nested", "owner"] = "nested" if isinstance(atom, Nested) else "owner"
+            chain = self._around(atom, value[atom], place)
+            return Holding(kind, chain, shape=shape, sure=kind == "unknown")
+        if unknown:
+            reasons = dict.fromkeys(
+                line for atom in unknown for line in _way(value[atom], atom, place)
+            )
+            return Holding("unknown", tuple(reasons), hint=hint, sure=sure)
+        if others:
+            return Holding("no", _way(value[others[0]], others[0], place))
+        if value:
+            return Holding("no", (f"`{place.text}` is None",))
+        return Holding("unknown", (f"nothing in the analysed files gives `{place.text}` a value",))
+
+    def _inside(self, atom: Atom) -> Value:
+        """Return the wrapped objects that a module holds as parts of its own."""
+        if isinstance(atom, Nested):
+            return {atom: None}
+        if isinstance(atom, Instance):
+            return self.evaluation.owned(atom.cls)
+        if isinstance(atom, Box) and containers.is_modules(atom):
+            return self.evaluation.wrapped_inside(containers.contents(self.evaluation, atom))
+        return {}
+
+    def _around(self, atom: Atom, way: Way | None, place: Place) -> tuple[str, ...]:
+        prefix = self.lesson.wrapper.prefix
+        if isinstance(atom, Nested):
+            first = _way(way, atom, place)
+            return (*first, f"its keys become `module.{prefix}*`, which the rule does not clean")
+        parts = self._inside(atom)
+        part, part_way = next(iter(parts.items()))
+        chain = _way(part_way, part, place)
+        what = "may own" if isinstance(part, Unknown) else "owns"
+        keys = f"its own keys carry `{prefix}` further in"
+        return (f"`{place.text}` is a module that {what} a wrapped one: {keys}", *chain)
+
+
+def analyse(
+    onto: Mapping[str, Source],
+    placed: Iterable[PlacedSeed],
+    lesson: Lesson,
+    asks: Iterable[Decision] = (),
+) -> Flow:
+    """Index the files and mark the expressions that get wrapped.
+
+    `asks` are the seeds that a person has to place (from `place_seeds`): what they would wrap is
+    unknown, so that every site which depends on them is asked too.
+    """
+    project = Project(onto)
+    seeds: dict[ast.AST, str] = {}
+    for seed in placed:
+        if seed.kind == "statement" or seed.path not in onto:
+            continue
+        for node in _nodes_at(onto[seed.path], seed.value):
+            seeds[node] = _shape_of(seed)
+    pending: dict[ast.AST, str] = {}
+    for ask in asks:
+        if ask.action == "ask" and ask.path in onto:
+            for node in _nodes_at(onto[ask.path], ask.span):
+                why = f"whether `{ask.text}` is wrapped ({ask.path}:{ask.line}) is still open"
+                pending[node] = why
+    wrapper = lesson.wrapper
+    evaluation = Evaluation(
+        project, seeds, callee=wrapper.callee, unwrap=wrapper.unwrap, pending=pending
+    )
+    return Flow(project, evaluation, lesson)
+
+
+def _shape_of(seed: PlacedSeed) -> str:
+    """Tell what a seed makes of its value: a wrapped object, or a container of them.
+
+    Only an added statement can do the latter: `nets = [torch.compile(net) for net in nets]`.
+    """
+    made = ast.parse(seed.call.replace("$X", "_"), mode="eval").body
+    if isinstance(made, ast.Dict | ast.DictComp):
+        return "wrapped dict"
+    listed = isinstance(made, ast.List | ast.ListComp | ast.Tuple | ast.Set | ast.SetComp)
+    # `list(map(torch.compile, nets))` is a list as well.
+    called = isinstance(made, ast.Call) and isinstance(made.func, ast.Name)
+    copied = called and ast.unparse(made).startswith(("list(", "tuple(", "set("))
+    return "wrapped list" if listed or copied else "object"
+
+
+def _nodes_at(source: Source, span: Span) -> list[ast.expr]:
+    """Return the outermost expression that covers exactly a span."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.expr) and span_of(source, node) == span:
+            return [node]
+    return []
+
+
+def _way(way: Way | None, atom: Atom, place: Place) -> tuple[str, ...]:
+    """Say how an atom came to a place, from the use to the origin."""
+    steps = list(steps_of(way))
+    ending, origin = _ending(atom)
+    if not steps:
+        return (f"`{place.text}` is {ending}",)
+    last = steps[-1]
+    if (last.file, last.line) != origin or not isinstance(last.subject, Place):
+        final = f"{last.words()}, {ending}"
+    else:
+        # The last step and the making of the object are one statement: said once.
+        final = f"`{last.subject.text}` is {ending}"
+        before = steps[-2].thing if len(steps) > 1 else None
+        if isinstance(before, Place) and before.text == last.subject.text:
+            steps.pop()
+            final = f"{steps[-1].words()}, {ending}"
+    middle = [step.words() for step in steps[:-1][:_SHOWN]]
+    if len(steps) > _SHOWN + 1:
+        middle.append(f"({len(steps) - _SHOWN - 1} more steps)")
+    return tuple(dict.fromkeys([*middle, final]))
+
+
+def _ending(atom: Atom) -> tuple[str, tuple[FileIndex, int] | None]:
+    """Say what an atom is and where it was made."""
+    if isinstance(atom, Wrapped):
+        return f"wrapped at {atom.place.at}", _origin(atom.place)
+    if isinstance(atom, Nested):
+        made = atom.inner
+        return f"wrapped at {made.at}", _origin(made)
+    if isinstance(atom, Plain):
+        ending = f"{atom.what} at {atom.place.at}"
+        if atom.what.startswith(MADE):
+            ending += ", never wrapped"
+        return ending, _origin(atom.place)
+    if isinstance(atom, Unknown):
+        return f"unknown: {atom.reason}", None
+    if isinstance(atom, Instance):
+        return f"a `{atom.cls.name}` object, which nothing wraps", None
+    if isinstance(atom, Box):
+        return "a container, not an element of one", None
+    return "a function or a module, never wrapped", None
+
+
+def _origin(place: Place) -> tuple[FileIndex, int]:
+    return place.file, int(getattr(place.node, "lineno", 1))
