@@ -1,0 +1,333 @@
+"""What a branch may add to a file without onto being able to tell.
+
+A function that nothing of onto calls, an import whose effect is there already, the switch's own
+classes and field, a local name that only switched-off code read. Additions of any other kind are
+refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from porttool.plan.plan import SectionPlan, SwitchPlan
+from porttool.proving.fold import Folded, position
+from porttool.source.scopes import (
+    Function,
+    bound_names,
+    identifiers,
+    imported_names,
+    local_names,
+)
+from porttool.source.syntax import Names, same_tree
+
+_FACTORIES = ("dataclasses.field", "pydantic.Field", "pydantic.fields.Field")
+
+
+@dataclass
+class Additions:
+    """Judges the additions to one file; `config` is the switch where this file declares it."""
+
+    path: str
+    onto: ast.Module
+    branch: Folded
+    config: SwitchPlan | None
+    mentioned: Callable[[str], bool]  # whether any file of onto has this word
+    new_module: Callable[[str, int], bool]  # whether an import would load a file of the branch
+    old_module: Callable[[str, int], ast.Module | None]  # the file of onto that it would load
+    accepted: list[str] = field(default_factory=list)
+    assumes: list[str] = field(default_factory=list)
+    new_names: list[str] = field(default_factory=list)  # that the module has now
+    declared: bool = False
+
+    def __post_init__(self) -> None:
+        self._names = Names(self.branch.tree)
+        self._taken = identifiers(self.onto)
+        self._imported = _imported_modules(self.onto)
+        self._lazy_annotations = any(
+            isinstance(node, ast.ImportFrom) and node.module == "__future__"
+            for node in self.onto.body
+        )
+
+    def refusal(self, statement: ast.stmt, owner: ast.AST, rest: list[ast.stmt]) -> str | None:
+        """Return why an added statement counts; `rest` is what of onto follows in its block."""
+        if isinstance(owner, ast.Module):
+            why = self._module_level(statement)
+        elif isinstance(owner, ast.ClassDef):
+            why = self._class_level(statement, owner, rest)
+        elif isinstance(owner, Function):
+            why = self._dead_store(statement, owner)
+        else:
+            why = "it is not behind the switch"
+        if why is None:
+            self.accepted.append(_label(statement))
+            if isinstance(owner, ast.Module):
+                self.new_names += sorted(bound_names([statement]))
+        return why
+
+    def _module_level(self, statement: ast.stmt) -> str | None:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            return self._import(statement)
+        if isinstance(statement, ast.ClassDef) and self.config is not None:
+            return self._config_class(statement, self.config)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            return self._fresh({statement.name}) or self._definition(statement)
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            names = bound_names([statement])
+            plain = statement.value is not None and _is_constant(statement.value)
+            if len(names) == 1 and plain and isinstance(statement, ast.Assign):
+                return self._fresh(names)
+        return "it is not behind the switch"
+
+    def _fresh(self, names: set[str]) -> str | None:
+        for name in sorted(names):
+            if name in self._taken:
+                return f"the name {name} means something else in this file"
+            if name.startswith("__"):
+                return f"the name {name} is special"
+            if self._bound_before(name) != 1:
+                return f"the name {name} is bound more than once"
+        return None
+
+    def _bound_before(self, name: str) -> int:
+        return sum(name in bound_names([node]) for node in self.branch.tree.body)
+
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+        """Return why defining a function, which nobody calls, would do something."""
+        if node.decorator_list:
+            return f"{node.name} is decorated, and decorators run"
+        defaults = [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
+        if not all(_is_constant(value) for value in defaults):
+            return f"a default value of {node.name} is computed"
+        if self._lazy_annotations:
+            return None
+        annotations = [
+            node.returns,
+            *(a.annotation for a in ast.walk(node) if isinstance(a, ast.arg)),
+        ]
+        for annotation in filter(None, annotations):
+            for part in ast.walk(annotation):
+                if isinstance(part, ast.Call | ast.NamedExpr | ast.Await):
+                    return f"an annotation of {node.name} is computed"
+                if isinstance(part, ast.Name) and not self._known_above(part.id, node):
+                    return f"an annotation of {node.name} reads {part.id}, which is not there yet"
+        return None
+
+    def _known_above(self, name: str, node: ast.stmt) -> bool:
+        above = [s for s in self.branch.tree.body if s.lineno < node.lineno]
+        return name in bound_names(above) or hasattr(builtins, name)
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> str | None:
+        names = imported_names(statement)
+        level = statement.level if isinstance(statement, ast.ImportFrom) else 0
+        if isinstance(statement, ast.ImportFrom):
+            if statement.module == "__future__" or "*" in names:
+                return "it changes what the whole file means"
+            base = statement.module or ""
+            found = self.old_module(base, level)
+            modules = [base]
+            for alias in statement.names:
+                below = f"{base}.{alias.name}" if base else alias.name
+                if self.new_module(below, level):
+                    return "it loads a file that the branch adds"
+                if self.old_module(below, level) is not None:
+                    modules.append(below)
+                elif found is not None and alias.name not in bound_names(found.body):
+                    return f"{'.' * level}{base} has no {alias.name}"
+        else:
+            modules = [alias.name for alias in statement.names]
+            # `import torch._dynamo` binds `torch`, which `import torch` has bound before.
+            bare = {alias.name.partition(".")[0] for alias in statement.names if not alias.asname}
+            names -= bare & self._imported
+        for module in modules:
+            why = self._module_objection(module, level)
+            if why is not None:
+                return why
+        return self._fresh(names)
+
+    def _module_objection(self, module: str, level: int) -> str | None:
+        """Return why loading a module could be seen: it is new here, and not of a kind to trust."""
+        dotted = "." * level + module
+        if self.new_module(module, level):
+            return "it loads a file that the branch adds"
+        if dotted in self._imported:
+            return None
+        standard = not level and module.partition(".")[0] in sys.stdlib_module_names
+        if standard or self.old_module(module, level) is not None:
+            self.assumes.append(f"importing {dotted} does nothing else ({self.path})")
+            return None
+        return f"{self.path} did not import {dotted} before, and importing it may do something"
+
+    def _class_level(
+        self, statement: ast.stmt, owner: ast.ClassDef, rest: list[ast.stmt]
+    ) -> str | None:
+        if self.config is not None and owner.name == self.config.root:
+            if any(isinstance(other, ast.AnnAssign) for other in rest):
+                return "the switch's field has to come last"
+            if not self._is_section(statement, self.config.key, self.config.class_name):
+                return "it is not the field that the plan declares"
+            self.declared = True
+            return None
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            return "it is not behind the switch"
+        if owner.bases or owner.keywords or owner.decorator_list:
+            return f"{owner.name} has bases or decorators that may use {statement.name}"
+        if statement.name.startswith("__") or self.mentioned(statement.name):
+            return f"the name {statement.name} is used elsewhere"
+        if sum(statement.name in bound_names([other]) for other in owner.body) != 1:
+            return f"the name {statement.name} is bound more than once"
+        return self._definition(statement)
+
+    def _dead_store(self, statement: ast.stmt, owner: Function) -> str | None:
+        """Return why a local assignment counts; unread ones of plain values do not."""
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return "it is not behind the switch"
+        target = statement.targets[0]
+        reads_switch = any(
+            position(node) in self.branch.pure
+            for node in ast.walk(statement.value)
+            if isinstance(node, ast.expr)
+        )
+        plain = reads_switch and self._is_plain(statement.value)
+        if not isinstance(target, ast.Name) or not plain:
+            return "it is not behind the switch"
+        body = [other for other in owner.body if other is not statement]
+        others = ast.Module(body=body, type_ignores=[])
+        if statement not in owner.body or target.id in identifiers(others) | (
+            local_names(owner) - bound_names([statement])
+        ):
+            return f"`{target.id}` is read outside of the switch"
+        return None
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        if position(node) in self.branch.pure or _is_constant(node):
+            return True
+        if isinstance(node, ast.Call):
+            builtin = self._names.qualified(node.func) == "builtins.dict"
+            return builtin and not node.args and all(self._is_plain(w.value) for w in node.keywords)
+        if isinstance(node, ast.Dict):
+            keys = all(key is not None and _is_constant(key) for key in node.keys)
+            return keys and all(self._is_plain(value) for value in node.values)
+        if isinstance(node, ast.Tuple | ast.List):
+            return all(self._is_plain(item) for item in node.elts)
+        return False
+
+    def _config_class(self, node: ast.ClassDef, config: SwitchPlan) -> str | None:
+        """Return why a class is not one that the plan declares, word for word."""
+        why = self._fresh({node.name})
+        if why is not None:
+            return why
+        like = [
+            other
+            for other in self.onto.body
+            if isinstance(other, ast.ClassDef) and _same_heading(node, other)
+        ]
+        if not like:
+            return f"no class of the file is decorated and derived like {node.name}"
+        body = node.body[1:] if ast.get_docstring(node) is not None else list(node.body)
+        fields = [statement for statement in body if isinstance(statement, ast.AnnAssign)]
+        for statement in body:
+            copied = any(same_tree(statement, part) for other in like for part in other.body)
+            if statement not in fields and not copied:
+                return f"{node.name} holds more than the plan's fields"
+        if node.name == config.class_name:
+            wanted = [(section.key, section.class_name) for section in config.sections]
+            same = len(wanted) == len(fields) and all(
+                self._is_section(statement, key, name)
+                for statement, (key, name) in zip(fields, wanted, strict=True)
+            )
+            return None if same else f"{node.name} does not have the plan's sections"
+        for section in config.sections:
+            if section.class_name == node.name:
+                return self._options(fields, section)
+        return f"the plan declares no class {node.name}"
+
+    def _options(self, fields: list[ast.AnnAssign], section: SectionPlan) -> str | None:
+        for index in range(max(len(fields), len(section.fields))):
+            if index >= len(fields) or index >= len(section.fields):
+                return f"{section.class_name} does not have the plan's options"
+            option, statement = section.fields[index], fields[index]
+            default = statement.value
+            same = (
+                isinstance(statement.target, ast.Name)
+                and statement.target.id == option.name
+                and self._is_type(statement.annotation, option.type)
+                and default is not None
+                and same_tree(default, ast.parse(repr(option.default), mode="eval").body)
+            )
+            if not same:
+                return (
+                    f"{section.class_name} has `{ast.unparse(statement)}` where the plan has "
+                    f"`{option.name}: {option.type} = {option.default!r}`"
+                )
+        return None
+
+    def _is_type(self, annotation: ast.expr, text: str) -> bool:
+        wanted = ast.parse(text, mode="eval").body
+        if isinstance(annotation, ast.Subscript) and isinstance(wanted, ast.Subscript):
+            origin = self._names.qualified(annotation.value) or ""
+            return origin.split(".")[-1] == ast.unparse(wanted.value) and same_tree(
+                annotation.slice, wanted.slice
+            )
+        return same_tree(annotation, wanted)
+
+    def _is_section(self, statement: ast.stmt, key: str, class_name: str) -> bool:
+        """Tell whether a statement is `key: Class = field(default_factory=Class)`, or `Class()`."""
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.value, ast.Call):
+            return False
+        call = statement.value
+        by_factory = (
+            self._names.qualified(call.func) in _FACTORIES
+            and [word.arg for word in call.keywords] == ["default_factory"]
+            and ast.unparse(call.keywords[0].value) == class_name
+        )
+        by_call = ast.unparse(call) == f"{class_name}()"
+        return (
+            ast.unparse(statement.target) == key
+            and ast.unparse(statement.annotation) == class_name
+            and not call.args
+            and (by_factory or by_call)
+        )
+
+
+def _label(statement: ast.stmt) -> str:
+    """Return what a reader calls an addition."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return f"{statement.name}()"
+    if isinstance(statement, ast.ClassDef):
+        return f"class {statement.name}"
+    return ast.unparse(statement).split("\n")[0]
+
+
+def _is_constant(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(node, ast.Tuple):
+        return all(_is_constant(item) for item in node.elts)
+    return isinstance(node, ast.Constant)
+
+
+def _same_heading(left: ast.ClassDef, right: ast.ClassDef) -> bool:
+    def heading(node: ast.ClassDef) -> list[str]:
+        parts = [*node.decorator_list, *node.bases, *(word.value for word in node.keywords)]
+        return [ast.dump(part) for part in parts] + [str(word.arg) for word in node.keywords]
+
+    return heading(left) == heading(right)
+
+
+def _imported_modules(tree: ast.Module) -> set[str]:
+    """Return the dotted names of the modules that a file loads as it loads, parents included."""
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                parts = alias.name.split(".")
+                found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        elif isinstance(statement, ast.ImportFrom):
+            parts = (statement.module or "").split(".")
+            dots = "." * statement.level
+            found |= {dots + ".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return found
