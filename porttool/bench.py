@@ -1,0 +1,49 @@
+"""What one port is made from, and what was decided about it before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from porttool.deciding.sites import Decision, PlacedSeed
+from porttool.experiment import Experiment
+from porttool.git.commits import CommitId, TreeId
+from porttool.git.quarantine import Quarantine
+from porttool.git.repo import Repository
+from porttool.learning.lesson import Lesson
+from porttool.plan.plan import Plan
+from porttool.report import Conflict
+from porttool.source.syntax import Source
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What one port is made from: the repository, the room to work in, and both sides."""
+
+    repo: Repository
+    quarantine: Quarantine
+    plan: Plan
+    experiment: Experiment
+    onto: str
+    onto_id: CommitId
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is to be done on onto, before anything is written.
+
+    `base` is onto with the residual of the experiment merged in; `sources` are its files that
+    matter to the port, parsed. `conflicts` is where a plain cherry-pick would have stopped.
+    """
+
+    lesson: Lesson
+    base: TreeId
+    conflicts: tuple[Conflict, ...]
+    sources: Mapping[str, Source]
+    placed: tuple[PlacedSeed, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def asks(self) -> tuple[Decision, ...]:
+        """The questions that only a person can answer."""
+        return tuple(decision for decision in self.decisions if decision.action == "ask")

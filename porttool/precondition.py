@@ -1,0 +1,61 @@
+"""The plan's precondition, read from a tree: on the branch, and on onto before there is one."""
+
+from __future__ import annotations
+
+from porttool.errors import PlanError
+from porttool.gating.settings import derive_yaml, evaluate_precondition
+from porttool.git.commits import CommitId, TreeId
+from porttool.git.objects import Objects
+from porttool.plan.plan import Plan, PreconditionPlan
+from porttool.report import Clause, Precondition
+
+
+def read_precondition(objects: Objects, plan: Plan, treeish: CommitId | TreeId) -> Precondition:
+    """Return whether the targeted config, as it is in a tree, meets the plan's rule.
+
+    Raises PlanError where the config is not in that tree.
+    """
+    rule = plan.precondition
+    if rule is None:
+        return Precondition(met=True)
+    data = objects.read(treeish, rule.config)
+    if data is None:
+        raise _absent(plan, rule, treeish)
+    return _evaluate(rule, data)
+
+
+def expected_precondition(
+    objects: Objects, plan: Plan, onto: CommitId | TreeId
+) -> Precondition | None:
+    """Return what `read_precondition` would say of a branch made on onto now.
+
+    None where that cannot be known without making it: neither onto nor a variant has the config.
+    """
+    rule = plan.precondition
+    if rule is None:
+        return Precondition(met=True)
+    variant = next((v for v in plan.variants if v.path == rule.config), None)
+    source = variant.source if variant else rule.config
+    data = objects.read(onto, source)
+    if data is None:
+        return None
+    if variant is None:
+        return _evaluate(rule, data)
+    # The switch's section is not in onto's file yet, and no rule asks for it.
+    own = plan.switch.key if plan.switch else None
+    known = {k: value for k, value in variant.changes.items() if k.split(".", 1)[0] != own}
+    return _evaluate(rule, derive_yaml(data, known, ""))
+
+
+def _evaluate(rule: PreconditionPlan, data: bytes) -> Precondition:
+    found = evaluate_precondition(data, rule)
+    clauses = tuple(Clause(c.text, c.seen, c.met) for c in found.clauses)
+    return Precondition(found.met, rule.config, clauses)
+
+
+def _absent(plan: Plan, rule: PreconditionPlan, treeish: str) -> PlanError:
+    return PlanError(
+        f"the precondition's config {rule.config} is not in the tree",
+        where=f"{plan.path} (precondition.config), tree of {treeish}",
+        next="name a file of the branch, or one that `variants` writes",
+    )

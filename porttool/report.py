@@ -1,0 +1,397 @@
+"""The one record of a port: what was learned, decided, proven and checked, as values and as JSON.
+
+`apply` makes a `Report`, `verify` returns a copy with its checks and verdict, `review` shows it.
+It imports no other part of the tool but the errors, so a report can be read where only the report
+is at hand. Strings are kept exactly, undecodable path bytes included: the JSON text is ASCII.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from porttool.errors import PortError
+
+SCHEMA = 1
+
+Verdict = Literal["ready", "parked", "failed", "unverified"]
+
+
+class ReportError(PortError):
+    """A stored report is not one, or was written by a version that this one does not know."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the branch, oldest first in a series."""
+
+    id: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A commit that is being ported; `author` as "Name <mail>", `date` as ISO 8601 with offset."""
+
+    id: str
+    subject: str
+    author: str
+    date: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """An edit of the experiment that taught a rule."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite generalised from edits; `neutral` when a plain object gives the same result."""
+
+    name: str
+    before: str
+    after: str
+    neutral: bool
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """What became of one hunk of the experiment; lines count from 1 on either side."""
+
+    path: str
+    line_before: int
+    line_after: int
+    before: str
+    after: str
+    outcome: Literal["applied", "adapted", "dropped"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place on onto and the decision about it.
+
+    `known` is False where main gained the place after the experiment was made. `line` and `column`
+    are those of onto.
+    """
+
+    key: str
+    path: str
+    line: int
+    column: int
+    text: str
+    action: Literal["rewrite", "skip", "ask", "hazard"]
+    reasons: tuple[str, ...]
+    rule: str | None = None
+    replacement: str | None = None
+    known: bool = True
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Where an object is wrapped; `moved_from` is the experiment's place when main has another."""
+
+    path: str
+    line: int
+    scope: str
+    target: str | None
+    constructor: str
+    call: str
+    form: Literal["guard", "call", "lazy", "ungated"]
+    moved_from: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The switch in front of the seeds: its dotted `key`, declared in `module`, shown in `yaml`."""
+
+    key: str
+    default: bool
+    module: str
+    yaml: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileProof:
+    """What the proof says about one file."""
+
+    path: str
+    verdict: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How far "off means off" was shown, and what that rests on."""
+
+    holds: bool
+    tier: Literal["none", "syntax", "run"]
+    files: tuple[FileProof, ...] = ()
+    assumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A region where a plain cherry-pick stops; `resolved` says how the port got past it, or ""."""
+
+    path: str
+    line: int
+    kind: str
+    detail: str
+    resolved: str = ""
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One condition of the precondition, with the value that the config has."""
+
+    text: str
+    seen: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Precondition:
+    """Whether the targeted config meets the plan's rule; `met` is True when the plan has none."""
+
+    met: bool
+    config: str = ""
+    clauses: tuple[Clause, ...] = ()
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A follow-up patch and the commit it became, "" on a dry run."""
+
+    name: str
+    subject: str
+    commit: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One verification step; `tail` is the end of its output, `detail` the finding in one line."""
+
+    name: str
+    status: Literal["passed", "failed", "skipped"]
+    seconds: float
+    detail: str = ""
+    command: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A step of `apply` or `verify` and the seconds it took."""
+
+    step: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """One thing that a reviewer should look at, and why."""
+
+    path: str
+    line: int
+    kind: Literal["check", "ask", "conflict", "hazard", "moved seed", "new site", "conflict region"]
+    why: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is known about one port on one branch.
+
+    `tip` is "" and `series` empty when no branch was written. `digest` is the plan's, `version` the
+    tool's.
+    """
+
+    port: str
+    digest: str
+    version: str
+    experiment: tuple[Experiment, ...]
+    onto: str
+    onto_id: str
+    branch: str
+    tip: str = ""
+    series: tuple[Commit, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    sites: tuple[Site, ...] = ()
+    seeds: tuple[Seed, ...] = ()
+    gate: Gate | None = None
+    proof: Proof = Proof(holds=False, tier="none")
+    conflicts: tuple[Conflict, ...] = ()
+    precondition: Precondition = Precondition(met=True)
+    patches: tuple[Patch, ...] = ()
+    checks: tuple[Check, ...] = ()
+    verdict: Verdict = "unverified"
+    timings: tuple[Timing, ...] = ()
+
+    @property
+    def asks(self) -> tuple[Site, ...]:
+        """Open questions, in file order."""
+        return tuple(site for site in self.sites if site.action == "ask")
+
+    @property
+    def hazards(self) -> tuple[Site, ...]:
+        """Places that the rules do not cover and that may still break, in file order."""
+        return tuple(site for site in self.sites if site.action == "hazard")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The lines to paste into `port.yaml` and to complete, empty when nothing is asked."""
+        if not self.asks:
+            return ()
+        keys = dict.fromkeys(ask.key for ask in self.asks)
+        return ("answers:", *(f"  {json.dumps(key)}: rewrite  # or: skip" for key in keys))
+
+    @property
+    def look_first(self) -> tuple[Look, ...]:
+        """What to look at, most urgent first; within a kind in the report's own order."""
+        return (
+            *(
+                Look("", 0, "check", f"{c.name}: {c.detail}")
+                for c in self.checks
+                if c.status == "failed"
+            ),
+            *(_look(site, "ask") for site in self.asks),
+            *(Look(c.path, c.line, "conflict", c.detail) for c in self.conflicts if not c.resolved),
+            *(_look(site, "hazard") for site in self.hazards),
+            *(
+                Look(s.path, s.line, "moved seed", f"moved from {s.moved_from}: {s.call}")
+                for s in self.seeds
+                if s.moved_from
+            ),
+            *(
+                _look(site, "new site")
+                for action in ("rewrite", "skip")
+                for site in self.sites
+                if not site.known and site.action == action
+            ),
+            *(
+                Look(c.path, c.line, "conflict region", f"{c.detail}; {c.resolved}")
+                for c in self.conflicts
+                if c.resolved
+            ),
+        )
+
+
+def to_data(report: Report) -> dict[str, Any]:
+    """Return the report as JSON data, with `asks`, `hazards`, `answers`, `look_first` beside it."""
+    return {
+        "schema": SCHEMA,
+        **_encode(report),
+        **{name: _encode(getattr(report, name)) for name in _COMPUTED},
+    }
+
+
+def to_json(report: Report) -> str:
+    """Return the report as ASCII JSON text; `from_json` gives back an equal report."""
+    return json.dumps(to_data(report), indent=1)
+
+
+def from_json(text: str | bytes) -> Report:
+    """Read what `to_json` wrote.
+
+    Raises ReportError when the text is no report, names a field that this version does not know, or
+    has another schema.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ReportError(
+            "the stored report is not JSON", why=str(error), next="porttool verify makes a new one"
+        ) from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        seen = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise ReportError(
+            f"the stored report has schema {seen!r}; this porttool reads schema {SCHEMA}",
+            next="porttool apply --replace, then porttool verify",
+        )
+    fields = {key: value for key, value in data.items() if key not in ("schema", *_COMPUTED)}
+    report: Report = _decode(fields, Report, "report")
+    return report
+
+
+def next_step(report: Report) -> str:
+    """Return the command to type next, given how far the port has come."""
+    port = report.port
+    if report.asks:
+        return f"answer in port.yaml, then: porttool apply {port} --replace"
+    if report.verdict == "parked":
+        return f"raise the config to the precondition, then: porttool apply {port} --replace"
+    if report.verdict == "failed":
+        return f"mend what failed, then: porttool apply {port} --replace && porttool verify {port}"
+    if not report.tip:
+        return f"porttool apply {port} --onto {report.onto}"
+    if report.verdict == "unverified":
+        return f"porttool verify {port}"
+    return f"git merge --no-ff {report.branch}"
+
+
+_COMPUTED = ("asks", "hazards", "answers", "look_first")
+
+
+def _look(site: Site, kind: Literal["ask", "hazard", "new site"]) -> Look:
+    what = {"rewrite": f" becomes `{site.replacement}`", "skip": " is left alone"}
+    why = "; ".join((f"`{site.text}`{what.get(site.action, '')}", *site.reasons))
+    return Look(site.path, site.line, kind, why)
+
+
+def _encode(value: object) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    return value
+
+
+def _decode(data: Any, kind: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        return _expect(
+            data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}"
+        )
+    if origin is types.UnionType:
+        inner = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
+        return None if data is None else _decode(data, inner, where)
+    if origin is tuple:
+        _expect(isinstance(data, list), data, where, "a list")
+        item = typing.get_args(kind)[0]
+        return tuple(_decode(value, item, f"{where}[{index}]") for index, value in enumerate(data))
+    if dataclasses.is_dataclass(kind):
+        _expect(isinstance(data, dict), data, where, "an object")
+        hints = typing.get_type_hints(kind)
+        for name in data:
+            _expect(name in hints, name, where, f"a field among {', '.join(hints)}")
+        required = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
+        for name in required:
+            _expect(name in data, sorted(data), where, f"a field {name!r}")
+        assert isinstance(kind, type)
+        return kind(**{name: _decode(data[name], hints[name], f"{where}.{name}") for name in data})
+    if kind is float and type(data) is int:
+        return float(data)
+    return _expect(type(data) is kind, data, where, f"a {kind.__name__}")
+
+
+def _expect(holds: bool, seen: Any, where: str, expected: str) -> Any:
+    if not holds:
+        raise ReportError(
+            "the stored report cannot be read",
+            where=where,
+            why=f"saw {seen!r}, expected {expected}",
+            next="porttool apply --replace, then porttool verify",
+        )
+    return seen

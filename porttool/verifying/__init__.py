@@ -1,0 +1,1 @@
+"""The project's own programs, run on a branch, and the verdict."""

@@ -1,0 +1,325 @@
+"""Check a port's branch and give a verdict: ready, parked or failed.
+
+The order is the reader's: the precondition, the proof by syntax, the runs with the switch off and
+on, the project's own checks. Programs run two at a time, each in a checkout outside of the user's
+repository; nothing is written there but the report, as a note of the branch's tip.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from porttool.account import tool_version
+from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED
+from porttool.git.checkout import checkout
+from porttool.git.commits import CommitId
+from porttool.git.repo import Repository
+from porttool.plan.plan import CheckPlan, Plan
+from porttool.precondition import expected_precondition, read_precondition
+from porttool.proving import proof as proofs
+from porttool.record import load_report, store_report
+from porttool.report import Check, FileProof, Precondition, Proof, Report, Timing, Verdict
+from porttool.verifying.checks import Processes, Workplace, as_check, find_python, workplace
+from porttool.verifying.trial import (
+    FRAMES,
+    SAME,
+    Comparison,
+    Setup,
+    Trial,
+    compare_trials,
+    frames_check,
+    pair_check,
+    prefix_check,
+    run_check,
+    run_trial,
+    same_check,
+    skipped,
+)
+
+SIDE_BY_SIDE = 2
+PAIRS = (("off", "off"), ("off", "on"), ("on", "off"), ("on", "on"))
+# Sums come out the same only with the same number of threads.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+SYNTAX = "proof by syntax"
+
+_T = TypeVar("_T")
+Progress = Callable[[str], None]
+Prove = Callable[[CommitId, CommitId], proofs.Proof]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The report with its checks and verdict, as it was stored, and what to tell the user."""
+
+    report: Report
+    exit_code: int
+    message: str
+
+
+def verify(
+    repo: Repository,
+    plan: Plan,
+    *,
+    prove: Prove,
+    python: Path | None = None,
+    despite_precondition: bool = False,
+    progress: Progress,
+) -> Verified:
+    """Check the plan's branch against the commit it was made on, and store the report with it.
+
+    `prove(onto, tip)` gives the proof by syntax from the trees. A precondition that is not met
+    parks the branch, and nothing else runs unless `despite_precondition`; then everything runs and
+    the verdict is still parked. Where there is no branch because the precondition parks the port,
+    the answer says so and nothing is stored.
+
+    Raises RepositoryError where there is no branch, or no report came with it.
+    """
+    begun = time.monotonic()
+    if repo.find(plan.review_branch) is None:
+        parked = _parked_without_branch(repo, plan)
+        if parked is not None:
+            return Verified(parked, EXIT_PARKED, _message(parked))
+    report = load_report(repo, plan.review_branch, plan.name)
+    onto, tip = CommitId(report.onto_id), CommitId(report.tip)
+    progress("precondition")
+    precondition = read_precondition(repo, plan, tip)
+    checks = [_precondition_check(precondition)] if plan.precondition else []
+    proof = report.proof
+    if precondition.met or despite_precondition:
+        progress("proof by syntax")
+        proof, check = _prove(prove, onto, tip)
+        checks.append(check)
+        checks += _run_programs(repo, plan, (onto, tip), python, progress)
+        if proof.holds and any(c.name == SAME and c.status == "passed" for c in checks):
+            proof = dataclasses.replace(
+                proof, tier="run", assumes=(*proof.assumes, *_run_assumes(plan))
+            )
+    verdict = _verdict(precondition, proof, checks)
+    timings = tuple(t for t in report.timings if not t.step.startswith("verify"))
+    report = dataclasses.replace(
+        report,
+        precondition=precondition,
+        proof=proof,
+        checks=tuple(checks),
+        verdict=verdict,
+        timings=(*timings, Timing("verify", round(time.monotonic() - begun, 3))),
+    )
+    store_report(repo, report)
+    return Verified(report, _EXIT[verdict], _message(report))
+
+
+def _run_programs(
+    repo: Repository,
+    plan: Plan,
+    ends: tuple[CommitId, CommitId],
+    python: Path | None,
+    progress: Progress,
+) -> list[Check]:
+    interpreter = python or find_python(repo.root or repo.git_dir)
+    wanted = plan.verify
+    with (
+        tempfile.TemporaryDirectory(prefix="porttool-verify-") as scratch,
+        checkout(repo, ends[0]) as onto_folder,
+        checkout(repo, ends[1]) as branch_folder,
+        # Programs end first: a thread ends when its program has.
+        ThreadPoolExecutor(SIDE_BY_SIDE) as pool,
+        Processes() as processes,
+    ):
+        out = Path(scratch)
+        # A killed run can leave a torn entry in the compiler's cache; this one is ours alone.
+        cache = {"TORCHINDUCTOR_CACHE_DIR": str(out / "inductor")}
+        variables = {**ONE_THREAD, **cache, **wanted.env}
+        onto, branch = (
+            workplace(folder, interpreter, pythonpath=wanted.pythonpath, variables=variables)
+            for folder in (onto_folder, branch_folder)
+        )
+        lane = _Lane(pool, progress)
+
+        def check(own: CheckPlan) -> Check:
+            done = processes.run(own.command, branch, timeout_s=wanted.timeout_s)
+            return as_check(own.name, done)
+
+        def start_checks() -> list[Future[Check]]:
+            return [lane.start(own.name, partial(check, own)) for own in wanted.checks]
+
+        try:
+            if wanted.run is None:
+                seeded = [skipped("seeded run", "the plan has no verify.run")]
+                started = start_checks()
+            else:
+                setup = Setup(wanted.run, plan.wrapper, processes, wanted.timeout_s)
+                runs = _start_runs(setup, onto, branch, out, lane)
+                started = start_checks()
+                trials = [run.result() for run in runs]
+                seeded = _judge_runs(setup, branch, out, lane, trials)
+            return [*seeded, *(future.result() for future in started)]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """Where jobs are started; each says so when its turn has come."""
+
+    pool: ThreadPoolExecutor
+    progress: Progress
+
+    def start(self, name: str, job: Callable[[], _T]) -> Future[_T]:
+        def told() -> _T:
+            self.progress(name)
+            return job()
+
+        return self.pool.submit(told)
+
+
+def _start_runs(
+    setup: Setup, onto: Workplace, branch: Workplace, out: Path, lane: _Lane
+) -> list[Future[Trial]]:
+    wanted = (
+        ("run on onto", onto, "onto", False),
+        ("run with the switch off", branch, "off", False),
+        ("run with the switch on", branch, "on", True),
+    )
+    return [
+        lane.start(name, partial(run_trial, name, setup, place, out / folder, on=on))
+        for name, place, folder, on in wanted
+        if folder != "on" or setup.plan.on
+    ]
+
+
+def _judge_runs(
+    setup: Setup, branch: Workplace, out: Path, lane: _Lane, trials: list[Trial]
+) -> list[Check]:
+    """Start what builds on the three runs, and return all checks of the seeded run, in order."""
+    onto, off, *switched = trials
+    plan, wrapper = setup.plan, setup.wrapper
+
+    def compare(a: Trial, b: Trial, name: str) -> Future[Comparison] | None:
+        job = partial(compare_trials, a, b, setup, branch)
+        return lane.start(name, job) if a.passed and b.passed else None
+
+    same = compare(onto, off, SAME)
+    if not switched:
+        return [run_check(onto), run_check(off), _or_skipped(SAME, same, partial(same_check, plan))]
+    on = switched[0]
+    no_prefix = f"no {wrapper.prefix} in any checkpoint"
+    keys = compare(off, on, no_prefix) if plan.checkpoint else None
+    saved = {"off": off, "on": on}
+    pairs: dict[tuple[str, str], Future[Trial]] = {}
+    if plan.resume and plan.checkpoint and off.passed and on.passed:
+        for first, then in PAIRS:
+            name = f"saved with the switch {first}, loaded with it {then}"
+            job = partial(
+                run_trial,
+                *(name, setup, branch, out / f"{first}-{then}"),
+                on=then == "on",
+                resume=saved[first].out / plan.checkpoint,
+            )
+            pairs[first, then] = lane.start(name, job)
+    resumed = {pair: future.result() for pair, future in pairs.items()}
+    crossed = None
+    if resumed:
+        crossed = compare(resumed["on", "off"], resumed["off", "on"], f"{no_prefix}, resumed")
+    checks = [run_check(trial) for trial in trials]
+    checks.append(_or_skipped(SAME, same, partial(same_check, plan)))
+    if setup.can_count and on.passed and off.passed:
+        checks.append(frames_check([onto, off], on))
+    elif setup.can_count:
+        checks.append(skipped(FRAMES, "a run failed"))
+    if plan.checkpoint:
+        found = [future.result() for future in (keys, crossed) if future]
+        checks.append(prefix_check(wrapper, found) if found else skipped(no_prefix, "a run failed"))
+    checks += [pair_check(trial, loaded) for (_, loaded), trial in resumed.items()]
+    if plan.resume and not resumed:
+        checks.append(skipped("checkpoints load in all four pairs", "a run failed"))
+    return checks
+
+
+def _or_skipped(
+    name: str, future: Future[Comparison] | None, judge: Callable[[Comparison], Check]
+) -> Check:
+    return judge(future.result()) if future else skipped(name, "a run failed")
+
+
+def _parked_without_branch(repo: Repository, plan: Plan) -> Report | None:
+    onto = repo.resolve(plan.onto)
+    precondition = expected_precondition(repo, plan, onto)
+    if precondition is None or precondition.met:
+        return None
+    return Report(
+        port=plan.name,
+        digest=plan.digest,
+        version=tool_version(),
+        experiment=(),
+        onto=plan.onto,
+        onto_id=onto,
+        branch=plan.review_branch,
+        precondition=precondition,
+        checks=(_precondition_check(precondition),),
+        verdict="parked",
+    )
+
+
+def _prove(prove: Prove, onto: CommitId, tip: CommitId) -> tuple[Proof, Check]:
+    begun = time.monotonic()
+    found = prove(onto, tip)
+    seconds = time.monotonic() - begun
+    files = tuple(FileProof(f.path, f.verdict, f.detail) for f in found.files)
+    proof = Proof(found.holds, found.tier, files, found.assumes)
+    against = [f"{f.path}: {f.detail}" for f in files if f.verdict == "not proven"]
+    if found.holds:
+        name, detail = SYNTAX, f"{len(files)} changed files"
+        return proof, Check(name, "passed", seconds, detail)
+    detail = against[0] if against else "not proven"
+    return proof, Check(SYNTAX, "failed", seconds, detail, (), tuple(against))
+
+
+def _precondition_check(precondition: Precondition) -> Check:
+    shown = [f"{c.text}: {c.seen}" for c in precondition.clauses]
+    met = [line for line, c in zip(shown, precondition.clauses, strict=True) if c.met]
+    detail = f"{precondition.config}: {(met or shown)[0]}"
+    return Check(
+        "precondition", "passed" if precondition.met else "failed", 0.0, detail, (), tuple(shown)
+    )
+
+
+def _run_assumes(plan: Plan) -> tuple[str, ...]:
+    run = plan.verify.run
+    ignored = f"; `{', '.join(run.ignore)}` were left out" if run and run.ignore else ""
+    return (
+        "the seeded run reaches the code that matters, on this machine and this number of threads"
+        + ignored,
+    )
+
+
+def _verdict(precondition: Precondition, proof: Proof, checks: list[Check]) -> Verdict:
+    failed = any(c.status == "failed" and c.name != "precondition" for c in checks)
+    if not precondition.met:
+        return "failed" if failed else "parked"
+    return "failed" if failed or not proof.holds else "ready"
+
+
+_EXIT: dict[Verdict, int] = {
+    "ready": EXIT_DONE,
+    "parked": EXIT_PARKED,
+    "failed": EXIT_CHECK_FAILED,
+}
+
+
+def _message(report: Report) -> str:
+    failed = [check for check in report.checks if check.status == "failed"]
+    skipped_ones = sum(check.status == "skipped" for check in report.checks)
+    facts = [f"{len(report.checks) - len(failed) - skipped_ones} checks passed"]
+    facts += [f"{len(failed)} failed ({failed[0].name})"] if failed else []
+    facts += [f"{skipped_ones} skipped"] if skipped_ones else []
+    return f"{report.branch} is {report.verdict}: {', '.join(facts)}"

@@ -1,0 +1,295 @@
+"""`apply` from end to end on real repositories: what lands, and what never happens."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from porttool.apply import apply
+from porttool.errors import CannotLearn, NeedsPerson, PlanError, RepositoryError
+from porttool.git.publish import read_note
+from porttool.git.repo import open_repository
+from porttool.plan.plan import load_plan
+from porttool.report import from_json
+
+CASES = Path(__file__).parent / "cases" / "ports"
+NAMES = sorted(path.name for path in CASES.iterdir() if (path / "experiment").is_dir())
+PLAN = "name: x\nexperiment: {{branch: exp, commits: [{commits}]}}\n"
+
+BASE = """import torch
+from torch import nn
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.policy = nn.Linear(cfg.n_in, cfg.n_out)
+        self.opt = torch.optim.Adam(self.policy.parameters())
+
+    def save(self):
+        return {"policy": self.policy.state_dict(), "opt": self.opt.state_dict()}
+"""
+EXPERIMENT = (
+    BASE.replace("nn.Linear(cfg.n_in, cfg.n_out)", "torch.compile(nn.Linear(cfg.n_in, cfg.n_out))")
+    .replace("self.policy.state_dict()", "_clean_state_dict(self.policy)")
+    .replace(
+        "\n\nclass Learner",
+        "\n\ndef _clean_state_dict(network):\n"
+        '    return getattr(network, "_orig_mod", network).state_dict()\n'
+        "\n\nclass Learner",
+    )
+)
+PUSH = "\n    def push(self, queue):\n        queue.put(self.policy.state_dict())\n"
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def stale(make_repo, base, experiment, main, *, plan=PLAN):
+    """Make a repository whose main has moved on from the experiment's base, with a port on it."""
+    repo = make_repo(base)
+    repo.switch("exp", "main")
+    gone = dict.fromkeys(base.keys() - experiment.keys())
+    commit = repo.commit({**experiment, **gone}, "Compile the networks\n\nAll of them.\n")
+    repo.switch("main")
+    gone = dict.fromkeys(base.keys() - main.keys())
+    repo.commit({**main, **gone, "patches/x/port.yaml": plan.format(commits=commit)}, "moved on")
+    return repo
+
+
+def run(repo, **options):
+    options = {"onto": "main", "progress": lambda step: None, **options}
+    plan = load_plan(repo.path / "patches/x/port.yaml")
+    with open_repository(repo.path) as opened:
+        return apply(opened, plan, **options)
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_case_ports_as_expected_or_asks(make_repo, name):
+    folder = CASES / name
+    main, expected = files_of(folder / "main"), files_of(folder / "expected")
+    repo = stale(make_repo, files_of(folder / "base"), files_of(folder / "experiment"), main)
+    applied = run(repo)
+    asked = sorted(flat(ask.text) for ask in applied.report.asks)
+    if (folder / "expect.json").exists():
+        wanted = json.loads((folder / "expect.json").read_text())
+        assert asked == sorted(flat(text) for text in wanted["asks"])
+    else:
+        wanted = json.loads((folder / "expect_properties.json").read_text())
+        rewritten = {flat(s.text) for s in applied.report.sites if s.action == "rewrite"}
+        assert {flat(text) for text in wanted["leak"]} <= rewritten | set(asked)
+        assert not {flat(text) for text in wanted["clean"]} & (rewritten | set(asked))
+    if asked:
+        assert (applied.outcome, applied.exit_code) == ("asked", 3)
+        assert repo.try_git("rev-parse", "--verify", "port/x").returncode
+    elif main == expected:
+        assert applied.outcome == "nothing-to-do"
+    else:
+        assert applied.outcome == "created"
+        ported = {path: repo.show("port/x", path) for path in expected}
+        assert ported == expected
+
+
+def test_the_branch_is_the_only_thing_that_changes(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    repo.write({"a.py": "dirty = True\n", "new.txt": "untracked\n"})
+    repo.git("add", "new.txt")
+    status = repo.git("status", "--porcelain")
+    before = repo.git_folder()
+    applied = run(repo)
+    after = repo.git_folder()
+    assert applied.outcome == "created"
+    assert repo.git("status", "--porcelain") == status
+    added = {name for name in after if before.get(name) != after[name]}
+    assert {name for name in added if not name.startswith(("objects/", "logs/"))} == {
+        "refs/heads/port/x",
+        "refs/notes/porttool",
+    }
+    assert before.keys() <= after.keys()
+
+
+def test_the_commit_is_the_authors_with_trailers_and_the_users_as_committer(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    experiment = repo.id("exp")
+    digest = load_plan(repo.path / "patches/x/port.yaml").digest
+    run(repo)
+    assert repo.git("log", "--format=%an|%cn|%s", "main..port/x") == (
+        "Ada Lovelace|Grace Hopper|Compile the networks"
+    )
+    assert repo.git("log", "-1", "--format=%ad", "port/x") == repo.git(
+        "log", "-1", "--format=%ad", "exp"
+    )
+    assert repo.git("log", "-1", "--format=%B", "port/x").rstrip() == (
+        "Compile the networks\n\nAll of them.\n\n"
+        f"(cherry picked from commit {experiment})\n"
+        f"Ported-from: {experiment}\nPort: x\nPort-plan: {digest}"
+    )
+
+
+def test_equal_inputs_give_equal_ids(make_repo):
+    sides = {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH}
+    tips = []
+    for name in ("one", "two"):
+        repo = stale(lambda files, name=name: make_repo(files, name=name), *sides)
+        tips.append(run(repo).report.tip)
+    assert tips[0] == tips[1]
+
+
+def test_a_dry_run_writes_no_ref_and_no_object(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    before = repo.git_folder()
+    applied = run(repo, dry_run=True)
+    assert (applied.outcome, len(applied.report.series)) == ("dry-run", 1)
+    assert repo.git_folder() == before
+
+
+def test_a_second_run_changes_nothing(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    run(repo)
+    before = repo.git_folder()
+    assert run(repo).outcome == "unchanged"
+    assert repo.git_folder() == before
+
+
+def test_the_report_is_stored_with_the_branch(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    report = run(repo).report
+    with open_repository(repo.path) as opened:
+        stored = from_json(read_note(opened, report.tip))
+    assert stored == report
+    assert [(site.text, site.action, site.known) for site in report.sites] == [
+        ("self.policy.state_dict()", "rewrite", True),
+        ("self.opt.state_dict()", "skip", True),
+        ("self.policy.state_dict()", "rewrite", False),
+    ]
+    assert {entry.outcome for entry in report.ledger} == {"applied"}
+
+
+@pytest.mark.parametrize("how", ["merge", "squash"])
+def test_a_merged_port_is_not_made_again(make_repo, how):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    run(repo)
+    if how == "merge":
+        repo.git("merge", "--no-ff", "-q", "-m", "merge", "port/x")
+        landed = repo.id("port/x")
+    else:
+        repo.git("merge", "--squash", "-q", "port/x")
+        repo.git("commit", "-q", "--no-edit")
+        landed = repo.id("main")
+    repo.commit({"b.py": "x = 1\n"}, "later")
+    applied = run(repo)
+    assert (applied.outcome, applied.exit_code) == ("already-ported", 0)
+    assert landed in applied.message
+
+
+def test_main_moves_and_the_branch_is_replaced_only_on_demand(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    first = run(repo).report.tip
+    repo.commit({"a.py": BASE + PUSH + PUSH.replace("push", "again")}, "moved again")
+    with pytest.raises(RepositoryError, match="exists, made from other inputs") as caught:
+        run(repo)
+    assert caught.value.next == "porttool apply x --onto main --replace"
+    assert repo.id("port/x") == first
+    assert run(repo, replace_branch=True).outcome == "created"
+    assert repo.id("port/x") != first
+
+
+def test_a_branch_with_a_persons_commit_is_never_replaced(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    run(repo)
+    repo.switch("port/x")
+    mine = repo.commit({"mine.py": "x = 1\n"}, "mine")
+    repo.switch("main")
+    repo.commit({"b.py": "x = 1\n"}, "later")
+    with pytest.raises(RepositoryError, match="holds commits that are not porttool's"):
+        run(repo, replace_branch=True)
+    assert repo.id("port/x") == mine
+
+
+def test_a_residual_that_conflicts_stops_everything(make_repo):
+    repo = stale(
+        make_repo,
+        {"a.py": BASE, "notes.txt": "speed: 1\n"},
+        {"a.py": EXPERIMENT, "notes.txt": "speed: 2\n"},
+        {"a.py": BASE + PUSH, "notes.txt": "speed: 3\n"},
+    )
+    before = repo.git_folder()
+    with pytest.raises(NeedsPerson, match="no rule explains conflicts") as caught:
+        run(repo)
+    assert caught.value.where == "notes.txt"
+    assert caught.value.exit_code == 3
+    assert repo.git_folder() == before
+
+
+def test_a_residual_that_merges_is_carried_over(make_repo):
+    repo = stale(
+        make_repo,
+        {"a.py": BASE, "notes.txt": "one\ntwo\nthree\nfour\n"},
+        {"a.py": EXPERIMENT, "notes.txt": "ONE\ntwo\nthree\nfour\n"},
+        {"a.py": BASE + PUSH, "notes.txt": "one\ntwo\nthree\nFOUR\n"},
+    )
+    run(repo)
+    assert repo.show("port/x", "notes.txt") == b"ONE\ntwo\nthree\nFOUR\n"
+
+
+def test_an_answer_settles_an_ask_and_a_stale_one_is_refused(make_repo):
+    odd = "\n    def odd(self, name):\n        return getattr(self, name).state_dict()\n"
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + odd})
+    asked = run(repo)
+    assert asked.outcome == "asked"
+    key = asked.report.asks[0].key
+    plan = repo.path / "patches/x/port.yaml"
+    text = plan.read_text()
+    plan.write_text(f"{text}answers:\n  {json.dumps(key)}: skip\n")
+    applied = run(repo)
+    assert applied.outcome == "created"
+    assert b"getattr(self, name).state_dict()" in repo.show("port/x", "a.py")
+    plan.write_text(f"{text}answers:\n  {json.dumps(key + '#7')}: skip\n")
+    with pytest.raises(PlanError, match="names no site"):
+        run(repo)
+
+
+def test_commits_of_a_chain_are_one_experiment(make_repo):
+    repo = make_repo({"a.py": BASE})
+    repo.switch("exp", "main")
+    only_helper = EXPERIMENT.replace(
+        "torch.compile(nn.Linear(cfg.n_in, cfg.n_out))", "nn.Linear(cfg.n_in, cfg.n_out)"
+    )
+    first = repo.commit({"a.py": only_helper}, "helper")
+    second = repo.commit({"a.py": EXPERIMENT}, "compile")
+    repo.switch("main")
+    plan = PLAN.format(commits=f"{first}, {second}")
+    repo.commit({"a.py": BASE + PUSH, "patches/x/port.yaml": plan}, "moved on")
+    run(repo)
+    ported = repo.show("port/x", "a.py").decode()
+    assert ported.count("_clean_state_dict(self.policy)") == 2
+    (repo.path / "patches/x/port.yaml").write_text(PLAN.format(commits=f"{second}, {first}"))
+    with pytest.raises(RepositoryError, match="not one chain"):
+        run(repo)
+
+
+def test_an_experiment_that_is_nowhere_names_the_fetch(make_repo):
+    repo = make_repo({"a.py": BASE, "patches/x/port.yaml": PLAN.format(commits="a" * 40)})
+    with pytest.raises(RepositoryError) as caught:
+        run(repo)
+    assert caught.value.next == "git fetch origin exp"
+
+
+def test_a_commit_that_teaches_two_things_at_once_is_refused(make_repo):
+    other = EXPERIMENT.replace(
+        '"opt": self.opt.state_dict()', '"opt": dict(self.opt.state_dict(), extra=1)'
+    ).replace("_clean_state_dict(self.policy)", "self.policy.state_dict(keep_vars=True)")
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": other}, {"a.py": BASE + PUSH})
+    before = repo.git_folder()
+    with pytest.raises((CannotLearn, NeedsPerson)):
+        run(repo)
+    assert repo.git_folder() == before

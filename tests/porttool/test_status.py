@@ -1,0 +1,189 @@
+"""Where each port stands, from real branches, merges and notes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from porttool.git.publish import NOTES
+from porttool.git.repo import open_repository
+from porttool.plan.plan import load_plan
+from porttool.record import store_report
+from porttool.report import Report, Verdict
+from porttool.status import PortStatus, port_statuses
+
+EXPERIMENT = "e" * 40
+PLAN = f"name: {{name}}\nexperiment: {{{{branch: x/y, commits: ['{EXPERIMENT}']}}}}\n"
+PRECONDITION = """\
+precondition:
+  config: big.yaml
+  any:
+    - {all: [{key: network.size, at_least: 8}]}
+"""
+VARIANT = """\
+variants:
+  - {path: big.yaml, from: small.yaml, set: {network.size: 8}}
+"""
+MESSAGE = f"port it\n\nPorted-from: {EXPERIMENT}\nPort: alpha\nPort-plan: d\n"
+
+
+class Ports:
+    """A repository with plans under `patches/`, kept out of its history."""
+
+    def __init__(self, work: Any) -> None:
+        self.work = work
+        (work.path / ".git" / "info" / "exclude").write_text("patches/\n")
+
+    def plan(self, name: str, more: str = "") -> None:
+        folder = self.work.path / "patches" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "port.yaml").write_text(PLAN.format(name=name) + more)
+
+    def branch(self, name: str, verdict: Verdict | None = "ready") -> str:
+        """Make port/NAME with one commit on main and store a report with it."""
+        onto = self.work.id("main")
+        self.work.switch(f"port/{name}", "main")
+        tip = self.work.commit({f"{name}.py": "x = 1\n"}, MESSAGE)
+        self.work.switch("main")
+        if verdict:
+            digest = load_plan(self.work.path / "patches" / name / "port.yaml").digest
+            report = Report(name, digest, "0", (), "main", onto, f"port/{name}", tip)
+            with open_repository(self.work.path) as repo:
+                store_report(repo, dataclasses.replace(report, verdict=verdict))
+        return str(tip)
+
+    def statuses(self, onto: str | None = None) -> list[PortStatus]:
+        with open_repository(self.work.path) as repo:
+            return list(port_statuses(repo, onto))
+
+    def status(self) -> PortStatus:
+        (found,) = self.statuses()
+        return found
+
+
+@pytest.fixture
+def ports(make_repo: Callable[..., Any]) -> Ports:
+    return Ports(make_repo({"small.yaml": "network: {size: 2}\n"}))
+
+
+def test_a_repository_without_ports_has_no_statuses(ports: Ports) -> None:
+    assert ports.statuses() == []
+
+
+def test_a_port_without_a_branch_is_not_applied(ports: Ports) -> None:
+    ports.plan("alpha")
+    found = ports.status()
+    assert (found.state, found.next) == ("not applied", "porttool apply alpha --onto main")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state", "next_command"),
+    [
+        ("unverified", "on a branch", "porttool verify alpha"),
+        ("ready", "on a branch", "git merge --no-ff port/alpha"),
+        ("failed", "on a branch", "porttool review alpha"),
+        ("parked", "parked", "porttool review alpha"),
+        (None, "on a branch", "porttool apply alpha --onto main --replace"),
+    ],
+)
+def test_a_branch_is_as_its_report_says(
+    ports: Ports, verdict: Verdict | None, state: str, next_command: str
+) -> None:
+    ports.plan("alpha")
+    tip = ports.branch("alpha", verdict)
+    found = ports.status()
+    assert (found.state, found.next) == (state, next_command)
+    assert (found.commit, found.ahead, found.stale) == (tip, 1, 0)
+    assert found.detail == f"1 commits ahead of main, {verdict or 'no report'}"
+
+
+def test_a_branch_is_stale_by_what_onto_gained(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    for number in range(3):
+        ports.work.commit({"other.py": f"x = {number}\n"}, "go on")
+    found = ports.status()
+    assert (found.ahead, found.stale) == (1, 3)
+    assert found.detail == "1 commits ahead of main, stale by 3, ready"
+    assert found.next == "porttool apply alpha --onto main --replace"
+
+
+def test_a_changed_plan_asks_for_a_new_branch(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    ports.plan("alpha", "onto: main\n")
+    found = ports.status()
+    assert found.detail == "1 commits ahead of main, ready, port.yaml has changed since"
+    assert found.next == "porttool apply alpha --onto main --replace"
+
+
+def test_a_merged_port_names_the_commit_that_brought_it(ports: Ports) -> None:
+    ports.plan("alpha")
+    tip = ports.branch("alpha")
+    ports.work.git("merge", "--no-ff", "-m", "merge", "port/alpha")
+    found = ports.status()
+    assert (found.state, found.commit, found.next) == ("merged", tip, "")
+    assert found.detail == f"main has it since {tip[:12]} port it"
+    ports.work.git("branch", "-D", "port/alpha")
+    assert ports.status() == found
+
+
+def test_a_reverted_port_is_not_merged(ports: Ports) -> None:
+    ports.plan("alpha")
+    tip = ports.branch("alpha")
+    ports.work.git("merge", "--ff-only", "port/alpha")
+    ports.work.git("revert", "--no-edit", tip)
+    ports.work.git("branch", "-D", "port/alpha")
+    assert ports.status().state == "not applied"
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "state"),
+    [
+        ({"big.yaml": "network: {size: 7}\n"}, PRECONDITION, "parked"),
+        ({"big.yaml": "network: {size: 8}\n"}, PRECONDITION, "not applied"),
+        ({}, PRECONDITION, "not applied"),
+        ({}, PRECONDITION + VARIANT, "not applied"),
+        ({}, PRECONDITION + VARIANT.replace("8}", "7}"), "parked"),
+        (
+            {"big.yaml": "network: {size: 9}\n"},
+            PRECONDITION + VARIANT.replace("8}", "7}"),
+            "parked",
+        ),
+    ],
+)
+def test_a_port_below_its_threshold_is_parked_before_there_is_a_branch(
+    ports: Ports, files: dict[str, str], more: str, state: str
+) -> None:
+    if files:
+        ports.work.commit(files)
+    ports.plan("alpha", more)
+    found = ports.status()
+    assert found.state == state
+    if state == "parked":
+        assert found.detail == ("big.yaml does not meet the precondition: network.size >= 8 (is 7)")
+
+
+def test_a_broken_plan_hides_no_other(ports: Ports) -> None:
+    ports.plan("alpha", "colour: red\n")
+    ports.plan("beta")
+    ports.plan("gamma", "onto: gone\n")
+    alpha, beta, gamma = ports.statuses()
+    assert (alpha.state, beta.state, gamma.state) == ("unusable", "not applied", "unusable")
+    assert "colour" in alpha.detail
+    assert "there is no commit `gone` here" in gamma.detail
+    assert [found.state for found in ports.statuses("main")] == [
+        *("unusable", "not applied", "not applied")
+    ]
+
+
+def test_status_writes_nothing(ports: Ports) -> None:
+    ports.plan("alpha", PRECONDITION + VARIANT)
+    ports.branch("alpha")
+    before = ports.work.git_folder()
+    ports.statuses()
+    assert ports.work.git_folder() == before
+    assert ports.work.id(NOTES) in ports.work.git("for-each-ref")
