@@ -234,6 +234,37 @@ def test_module_of_plain_parts_is_plain() -> None:
     assert flow.holds("agent.py", receivers(flow, "agent.py")[0]).kind == "no"
 
 
+@pytest.mark.parametrize(
+    ("annotation", "kind"), [("int", "no"), ("int | None", "no"), ("", "unknown")]
+)
+def test_annotation_without_room_for_a_module_settles_starred_arguments(
+    annotation: str, kind: str
+) -> None:
+    """A size that comes through `*overrides` cannot be a wrapped part of the network."""
+    size = f"size: {annotation}" if annotation else "size"
+    flow = flow_of(
+        {
+            "nets.py": f"""
+                from torch import nn
+
+                class Net(nn.Module):
+                    def __init__(self, {size}):
+                        super().__init__()
+                        self.inner = nn.Linear(size, 2)
+                        self.given = size
+
+                def build(*overrides):
+                    return Net(first(overrides))
+
+                def export():
+                    return build("a").state_dict()
+                """
+        }
+    )
+    (receiver,) = receivers(flow, "nets.py")
+    assert flow.holds("nets.py", receiver).kind == kind
+
+
 def test_long_chains_do_not_overflow_the_stack() -> None:
     lines = ["import torch", "from torch import nn", "a0 = torch.compile(nn.Linear(2, 2))"]
     lines += [f"a{i} = a{i - 1}" for i in range(1, 1500)]

@@ -13,7 +13,7 @@ CASE = Path(__file__).parent / "cases" / "gate"
 TRAINER = "src/lab/trainer.py"
 CONFIG = "src/lab/config.py"
 SETTINGS = "configs/default.yaml"
-VARIANT = "configs/default_compile.yaml"
+VARIANT = "configs/large.yaml"
 CHANGED = (TRAINER, CONFIG, SETTINGS, VARIANT)
 HELPER = '''\
 def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -374,7 +374,7 @@ def test_search_words_name_what_could_be_reached(onto: dict[str, bytes], branch:
     before = {path: onto[path] for path in more if path in onto}
     assert search_words(before, more) == (
         "config",
-        "default_compile.yaml",
+        "large.yaml",
         "extra",
         "report",
         "test_it",

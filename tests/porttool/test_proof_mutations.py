@@ -16,7 +16,7 @@ CASE = Path(__file__).parent / "cases" / "gate"
 TRAINER = "src/lab/trainer.py"
 CONFIG = "src/lab/config.py"
 SETTINGS = "configs/default.yaml"
-VARIANT = "configs/default_compile.yaml"
+VARIANT = "configs/large.yaml"
 CHANGED = (TRAINER, CONFIG, SETTINGS, VARIANT)
 HELPER = '''\
 def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -249,7 +249,7 @@ def test_a_variant_changes_values_where_they_stand(plan: Plan) -> None:
     (variant,) = plan.variants
     base = (CASES / "branch/configs/default.yaml").read_bytes()
     result = derive_yaml(base, variant.changes, variant.header)
-    assert result == (CASES / "branch/configs/default_compile.yaml").read_bytes()
+    assert result == (CASES / "branch/configs/large.yaml").read_bytes()
     assert derive_yaml(base, {}, "") == base
 
 
@@ -285,11 +285,11 @@ def test_the_precondition_is_met_by_either_bound(plan: Plan) -> None:
         ("network.num_layers >= 6", "3", False),
         (
             "network.kind == color_shared and network.color_attention_layers >= 2",
-            "not set in configs/default_compile.yaml, not set in configs/default_compile.yaml",
+            "not set in configs/large.yaml, not set in configs/large.yaml",
             False,
         ),
     ]
-    large = (CASES / "branch/configs/default_compile.yaml").read_bytes()
+    large = (CASES / "branch/configs/large.yaml").read_bytes()
     assert evaluate_precondition(large, plan.precondition).met
     deep = b"network: {hidden_size: 64, num_layers: 6}\n"
     assert evaluate_precondition(deep, plan.precondition).met
