@@ -58,6 +58,7 @@ def account(
         ledger=tuple(_ledger(decided, plan)) if decided else (),
         sites=tuple(_site(decision) for decision in decided.decisions) if decided else (),
         seeds=tuple(_seed(seed, plan) for seed in decided.placed) if decided else (),
+        excluded=decided.excluded if decided else (),
         gate=told.Gate(switch.gate, False, switch.module, switch.yaml) if switch else None,
         proof=_proof(proof) if proof else told.Proof(holds=False, tier="none"),
         conflicts=decided.conflicts if decided else (),

@@ -20,7 +20,6 @@ from porttool.deciding.decide import (
     relevant_words,
     unused_answers,
 )
-from porttool.deciding.sites import Decision
 from porttool.errors import (
     EXIT_DONE,
     EXIT_PARKED,
@@ -42,7 +41,7 @@ from porttool.learning.learn import Lesson, Wrapper, check_replay, for_gated_por
 from porttool.plan.plan import PORTS_FOLDER, Plan
 from porttool.precondition import read_precondition
 from porttool.proving.proof import Proof, prove_off, search_words
-from porttool.report import Report, Timing
+from porttool.report import Excluded, Report, Timing
 from porttool.series import Applied, commit_series, create_branch
 from porttool.source.syntax import Source, parse_source
 from porttool.trees import gate_file, write_config, write_tree
@@ -164,6 +163,13 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
     words = relevant_words(lesson)
     paths = {*bench.repo.grep(bench.onto_id, words), *lesson.touched}
     paths |= {change.path for change in quarantine.changed(onto_tree, merged.tree)}
+    # What the experiment itself touched is ported wherever it lies.
+    left_out = {
+        folder: {path for path in paths - set(lesson.touched) if _inside(folder, path)}
+        for folder in plan.exclude
+    }
+    excluded = tuple(Excluded(folder, len(files)) for folder, files in left_out.items())
+    paths -= set().union(*left_out.values())
     sources = _parse(quarantine.read_many(merged.tree, _python(paths)), must=lesson.touched)
 
     before, _ = experiment.sides(quarantine)
@@ -184,10 +190,9 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
             why="the place is not there any more, or its text has changed",
             next="remove the line, or take the key that `porttool apply` prints now",
         )
-    decisions = [_unless_excluded(decision, plan) for decision in (*sites, *asks)]
-    decisions.sort(key=lambda decision: (decision.path, decision.span))
+    decisions = tuple(sorted((*sites, *asks), key=lambda d: (d.path, d.span)))
     conflicts = pick_conflicts(quarantine, picked)
-    decided = Decided(lesson, merged.tree, conflicts, sources, placed, tuple(decisions))
+    decided = Decided(lesson, merged.tree, conflicts, sources, placed, decisions, excluded)
     if plan.switch is None:
         return decided
     questions = [
@@ -225,14 +230,8 @@ def prove_branch(repo: Repository, plan: Plan) -> Callable[[CommitId, CommitId],
     return prove_again
 
 
-def _unless_excluded(decision: Decision, plan: Plan) -> Decision:
-    """Leave a place alone where the plan leaves its folder out; the reasons stay."""
-    for folder in plan.exclude:
-        if decision.path == folder or decision.path.startswith(f"{folder}/"):
-            reason = f"port.yaml leaves `{folder}` out"
-            reasons = (reason, *decision.reasons)
-            return replace(decision, action="skip", reasons=reasons, replacement=None)
-    return decision
+def _inside(folder: str, path: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _python(paths: Iterable[str]) -> list[str]:

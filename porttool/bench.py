@@ -12,7 +12,7 @@ from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.learning.lesson import Lesson
 from porttool.plan.plan import Plan
-from porttool.report import Conflict
+from porttool.report import Conflict, Excluded
 from porttool.source.syntax import Source
 
 
@@ -42,6 +42,7 @@ class Decided:
     sources: Mapping[str, Source]
     placed: tuple[PlacedSeed, ...]
     decisions: tuple[Decision, ...]
+    excluded: tuple[Excluded, ...] = ()
 
     @property
     def asks(self) -> tuple[Decision, ...]:

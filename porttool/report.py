@@ -123,6 +123,14 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Excluded:
+    """A folder that the plan leaves out, and how many of its files name what is ported."""
+
+    folder: str
+    files: int
+
+
+@dataclass(frozen=True)
 class FileProof:
     """What the proof says about one file."""
 
@@ -231,6 +239,7 @@ class Report:
     sites: tuple[Site, ...] = ()
     seeds: tuple[Seed, ...] = ()
     gate: Gate | None = None
+    excluded: tuple[Excluded, ...] = ()
     proof: Proof = Proof(holds=False, tier="none")
     conflicts: tuple[Conflict, ...] = ()
     precondition: Precondition = Precondition(met=True)

@@ -154,6 +154,10 @@ def _ported(report: Report) -> _Section:
     ]
     lines += [f"- commit {code(c.id[:12])} {code(c.subject)}" for c in report.series]
     lines += [
+        f"- left out by the plan: {code(left.folder)}, {left.files} files that name what is ported"
+        for left in report.excluded
+    ]
+    lines += [
         f"- follow-up patch {code(patch.name)}: {code(patch.subject)}" for patch in report.patches
     ]
     for rule in report.rules:

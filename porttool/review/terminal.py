@@ -92,6 +92,10 @@ def _look_first(report: Report) -> RenderableType | None:
 def _ported(report: Report) -> RenderableType | None:
     lines = [f"experiment {e.id[:12]} {e.subject} ({e.author})" for e in report.experiment]
     lines += [f"commit {c.id[:12]} {c.subject}" for c in report.series]
+    lines += [
+        f"left out by the plan: {left.folder}, {left.files} files that name what is ported"
+        for left in report.excluded
+    ]
     lines += [f"patch {patch.name}: {patch.subject}" for patch in report.patches]
     lines += [
         f"rule {rule.before} -> {rule.after}" + (" (neutral)" if rule.neutral else "")

@@ -258,6 +258,22 @@ def test_an_answer_settles_an_ask_and_a_stale_one_is_refused(make_repo):
         run(repo)
 
 
+def test_a_folder_that_the_plan_leaves_out_is_counted_and_left_alone(make_repo):
+    test = "from a import Learner\n\n\ndef test(cfg):\n    Learner(cfg).policy.state_dict()\n"
+    repo = stale(
+        make_repo,
+        {"a.py": BASE},
+        {"a.py": EXPERIMENT},
+        {"a.py": BASE + PUSH, "tests/test_a.py": test, "tested.py": test},
+        plan=PLAN + "exclude: [tests]\n",
+    )
+    report = run(repo).report
+    assert [(left.folder, left.files) for left in report.excluded] == [("tests", 1)]
+    assert {site.path for site in report.sites} == {"a.py", "tested.py"}
+    assert repo.show("port/x", "tests/test_a.py").decode() == test
+    assert "_clean_state_dict(Learner(cfg).policy)" in repo.show("port/x", "tested.py").decode()
+
+
 def test_commits_of_a_chain_are_one_experiment(make_repo):
     repo = make_repo({"a.py": BASE})
     repo.switch("exp", "main")

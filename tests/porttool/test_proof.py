@@ -374,8 +374,8 @@ def test_search_words_name_what_could_be_reached(onto: dict[str, bytes], branch:
     before = {path: onto[path] for path in more if path in onto}
     assert search_words(before, more) == (
         "config",
-        "large.yaml",
         "extra",
+        "large.yaml",
         "report",
         "test_it",
     )
