@@ -238,3 +238,9 @@ def test_reading_a_config_does_not_import_torch():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False False\n"
+
+
+def test_a_long_path_stays_on_one_line():
+    out = "runs/" + "very long name " * 20 + "end"
+    text = config_to_yaml(load_config(None, [f"run.out={out}"]))
+    assert f"\n  out: {out}\n" in text

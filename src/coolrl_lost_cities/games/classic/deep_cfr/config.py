@@ -233,7 +233,9 @@ def config_to_mapping(config: DeepCFRConfig) -> dict[str, Any]:
 def config_to_yaml(config: DeepCFRConfig) -> str:
     """Return the resolved configuration as YAML that `load_config` reads back unchanged."""
     text = io.StringIO()
-    YAML().dump(config_to_mapping(config), text)
+    yaml = YAML()
+    yaml.width = 10_000  # a long path stays on its line
+    yaml.dump(config_to_mapping(config), text)
     return text.getvalue()
 
 
