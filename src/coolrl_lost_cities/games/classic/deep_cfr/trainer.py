@@ -75,8 +75,10 @@ class DeepCFRTrainer:
         self.iteration = 0
 
         rate, decay = config.optimization.learning_rate, config.optimization.weight_decay
-        self._advantage_networks = [build_network(config).to(self._device) for _ in range(2)]
-        self._strategy_network = build_network(config).to(self._device)
+        self._advantage_networks = [
+            torch.compile(build_network(config).to(self._device)) for _ in range(2)
+        ]
+        self._strategy_network = torch.compile(build_network(config).to(self._device))
         self._advantage_optimizers = [
             torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
             for network in self._advantage_networks
@@ -166,21 +168,27 @@ class DeepCFRTrainer:
         if self._config.traversal.inference_backend == "server":
             networks: list[dict[str, Tensor]] = []
         else:
-            networks = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+            networks = [
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
+            ]
             networks += self._opponent_snapshot
         return {"networks": networks}
 
     def _push_server_weights(self) -> None:
         """Have the server answer from the networks as they are now."""
         assert self._server is not None
-        weights = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+        weights = [
+            _on_cpu(_clean_state_dict(network.state_dict())) for network in self._advantage_networks
+        ]
         self._server.push_weights([*weights, *self._opponent_snapshot])
 
     def _freeze_opponent(self) -> None:
         """Keep the networks as they are now for the traverser's opponent, where that is wanted."""
         if self._config.traversal.opponent == "frozen":
             self._opponent_snapshot = [
-                _on_cpu(network.state_dict()) for network in self._advantage_networks
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
             ]
 
     def _train_advantage(self, player: int) -> float:
@@ -261,8 +269,11 @@ class DeepCFRTrainer:
     def _evaluation_snapshot(self) -> dict[str, Any]:
         """Return the weights that evaluation plays with, copied so that training may go on."""
         return {
-            "average": _on_cpu(self._strategy_network.state_dict()),
-            "current": [_on_cpu(network.state_dict()) for network in self._advantage_networks],
+            "average": _on_cpu(_clean_state_dict(self._strategy_network.state_dict())),
+            "current": [
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
+            ],
         }
 
     def _evaluate(self, snapshot: Mapping[str, Any]) -> Metrics:
@@ -320,9 +331,9 @@ class DeepCFRTrainer:
                 "config": config_to_mapping(self._config),
                 "iteration": self.iteration,
                 "advantage_networks": [
-                    network.state_dict() for network in self._advantage_networks
+                    _clean_state_dict(network.state_dict()) for network in self._advantage_networks
                 ],
-                "strategy_network": self._strategy_network.state_dict(),
+                "strategy_network": _clean_state_dict(self._strategy_network.state_dict()),
                 "advantage_optimizers": [
                     optimizer.state_dict() for optimizer in self._advantage_optimizers
                 ],
@@ -345,8 +356,10 @@ class DeepCFRTrainer:
         self._check_same(path, contents["config"], ("rules", "network", "memory"))
         stored = contents["advantage_networks"]
         for network, state_dict in zip(self._advantage_networks, stored, strict=True):
-            network.load_state_dict(state_dict)
-        self._strategy_network.load_state_dict(contents["strategy_network"])
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
+        getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
+            contents["strategy_network"]
+        )
         stored = contents["advantage_optimizers"]
         for optimizer, state_dict in zip(self._advantage_optimizers, stored, strict=True):
             optimizer.load_state_dict(state_dict)
@@ -368,8 +381,12 @@ class DeepCFRTrainer:
         contents = load_checkpoint(path)
         self._check_same(path, contents["config"], ("rules", "network"))
         for player, state_dict in enumerate(contents["advantage_networks"]):
-            self._advantage_networks[player].load_state_dict(state_dict)
-        self._strategy_network.load_state_dict(contents["strategy_network"])
+            getattr(
+                self._advantage_networks[player], "_orig_mod", self._advantage_networks[player]
+            ).load_state_dict(state_dict)
+        getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
+            contents["strategy_network"]
+        )
 
     def close(self) -> None:
         """End the processes of the run, if it has any; a second call does nothing."""
@@ -439,6 +456,11 @@ def strategy_loss(
 def _on_cpu(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies on the CPU that training no longer touches."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state_dict.items()}
+
+
+def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state_dict with the keys of the module that torch.compile wrapped."""
+    return {name.removeprefix("_orig_mod."): tensor for name, tensor in state_dict.items()}
 
 
 def _word(seed: np.random.SeedSequence) -> int:
