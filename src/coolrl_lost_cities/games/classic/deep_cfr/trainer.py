@@ -75,10 +75,8 @@ class DeepCFRTrainer:
         self.iteration = 0
 
         rate, decay = config.optimization.learning_rate, config.optimization.weight_decay
-        self._advantage_networks = [
-            torch.compile(build_network(config).to(self._device)) for _ in range(2)
-        ]
-        self._strategy_network = torch.compile(build_network(config).to(self._device))
+        self._advantage_networks = [build_network(config).to(self._device) for _ in range(2)]
+        self._strategy_network = build_network(config).to(self._device)
         self._advantage_optimizers = [
             torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
             for network in self._advantage_networks
@@ -86,6 +84,16 @@ class DeepCFRTrainer:
         self._strategy_optimizer = torch.optim.AdamW(
             self._strategy_network.parameters(), lr=rate, weight_decay=decay, fused=True
         )
+        if config.compile.trainer.enabled:
+            compile_kwargs = dict(
+                mode=config.compile.trainer.mode,
+                fullgraph=config.compile.trainer.fullgraph,
+                dynamic=config.compile.trainer.dynamic,
+            )
+            self._advantage_networks = [
+                torch.compile(net, **compile_kwargs) for net in self._advantage_networks
+            ]
+            self._strategy_network = torch.compile(self._strategy_network, **compile_kwargs)
 
         seeds = np.random.SeedSequence(config.run.seed).spawn(6)
         self._traversal_seed, self._evaluation_seed, weights_seed = (_word(s) for s in seeds[:3])
