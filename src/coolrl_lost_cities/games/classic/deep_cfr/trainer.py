@@ -6,6 +6,7 @@ Axes: B batch rows, A actions.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import (
 )
 from coolrl_lost_cities.games.classic.deep_cfr.config import (
     DeepCFRConfig,
+    NetworkConfig,
     build_rules,
     config_to_mapping,
 )
@@ -85,6 +87,7 @@ class DeepCFRTrainer:
             self._strategy_network.parameters(), lr=rate, weight_decay=decay, fused=True
         )
         if config.compile.trainer.enabled:
+            _warn_below_threshold(config.network)
             compile_kwargs = dict(
                 mode=config.compile.trainer.mode,
                 fullgraph=config.compile.trainer.fullgraph,
@@ -469,6 +472,19 @@ def _on_cpu(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return a state_dict with the keys of the module that torch.compile wrapped."""
     return {name.removeprefix("_orig_mod."): tensor for name, tensor in state_dict.items()}
+
+
+def _warn_below_threshold(network: NetworkConfig) -> None:
+    """Log that torch.compile is expected to slow a network of this size down."""
+    attentive = network.kind == "color_shared" and network.color_attention_layers >= 2
+    if network.hidden_size >= 1024 or network.num_layers >= 6 or attentive:
+        return
+    logging.getLogger(__name__).warning(
+        "compile.trainer.enabled is true for a network of %d x %d: torch.compile has been measured "
+        "to slow networks down below hidden_size 1024, num_layers 6 or 2 attention layers",
+        network.hidden_size,
+        network.num_layers,
+    )
 
 
 def _word(seed: np.random.SeedSequence) -> int:
