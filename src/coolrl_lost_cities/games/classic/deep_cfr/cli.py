@@ -135,6 +135,10 @@ def _train(config: "DeepCFRConfig", resume: Path | None) -> None:
     from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 
     torch.set_num_threads(config.run.num_threads)
+    if config.compile.trainer.enabled or config.compile.inference_server.enabled:
+        from coolrl_lost_cities.games.classic.deep_cfr.compiler import require_cpp_compiler
+
+        require_cpp_compiler()
     with DeepCFRTrainer(config, resume_from=resume) as trainer:
         if runs.continues(config, resume):
             runs.write_config(config)

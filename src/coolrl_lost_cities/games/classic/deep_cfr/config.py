@@ -165,6 +165,36 @@ class InferenceServerConfig:
 
 
 @dataclass(frozen=True, config=CLOSED)
+class CompileTrainerConfig:
+    """The section `compile.trainer`, off unless `enabled` is set."""
+
+    enabled: bool = False
+    mode: Literal["default", "reduce-overhead", "max-autotune"] = "default"
+    fullgraph: bool = False  # safer to start False; may flip True after stabilization
+    dynamic: bool = False  # trainer batches are fixed shape
+
+
+@dataclass(frozen=True, config=CLOSED)
+class CompileInferenceServerConfig:
+    """The section `compile.inference_server`, off unless `enabled` is set."""
+
+    enabled: bool = False
+    mode: Literal["default", "reduce-overhead"] = "default"
+    fullgraph: bool = False
+    dynamic: bool = True  # batch dim varies up to max_batch
+
+
+@dataclass(frozen=True, config=CLOSED)
+class CompileConfig:
+    """The section `compile`: `trainer`, `inference_server`."""
+
+    trainer: CompileTrainerConfig = field(default_factory=CompileTrainerConfig)
+    inference_server: CompileInferenceServerConfig = field(
+        default_factory=CompileInferenceServerConfig
+    )
+
+
+@dataclass(frozen=True, config=CLOSED)
 class DeepCFRConfig:
     """Everything a run depends on."""
 
@@ -179,6 +209,7 @@ class DeepCFRConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     inference_server: InferenceServerConfig = field(default_factory=InferenceServerConfig)
+    compile: CompileConfig = field(default_factory=CompileConfig)
 
     def __post_init__(self) -> None:
         """Check what two sections must agree on: one request to the server holds all lanes."""

@@ -150,6 +150,32 @@ def _ask(connection: Connection, message: object, timeout_s: float) -> Any:
     return answer
 
 
+def _load_compiled(
+    config: DeepCFRConfig, networks: list[Network], state_dicts: Sequence[Mapping[str, Tensor]]
+) -> None:
+    """Compile the networks at the first push; later ones put their weights into what is compiled.
+
+    Called in the server's process only: compiled code must not cross a spawn.
+    """
+    if len(networks) == len(state_dicts):
+        for network, state_dict in zip(networks, state_dicts, strict=True):
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
+        return
+    settings = config.compile.inference_server
+    networks[:] = [
+        cast(
+            Network,
+            torch.compile(
+                network.eval(),
+                mode=settings.mode,
+                fullgraph=settings.fullgraph,
+                dynamic=settings.dynamic,
+            ),
+        )
+        for network in load_networks(config, state_dicts)
+    ]
+
+
 def _serve(config: DeepCFRConfig, control: Connection, clients: list[Connection]) -> None:
     """Answer until the owner's pipe closes; an asker that goes away is forgotten."""
     torch.set_num_threads(1)
@@ -161,7 +187,10 @@ def _serve(config: DeepCFRConfig, control: Connection, clients: list[Connection]
                 try:
                     answer: object
                     if isinstance(message, _Weights):
-                        networks = load_networks(config, unpack_weights(message.packed))
+                        if config.compile.inference_server.enabled:
+                            _load_compiled(config, networks, unpack_weights(message.packed))
+                        else:
+                            networks = load_networks(config, unpack_weights(message.packed))
                         answer = message.version
                     else:
                         answer = forward_rows(networks[message.network], message.features)

@@ -6,6 +6,7 @@ Axes: B batch rows, A actions.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import (
 )
 from coolrl_lost_cities.games.classic.deep_cfr.config import (
     DeepCFRConfig,
+    NetworkConfig,
     build_rules,
     config_to_mapping,
 )
@@ -84,6 +86,17 @@ class DeepCFRTrainer:
         self._strategy_optimizer = torch.optim.AdamW(
             self._strategy_network.parameters(), lr=rate, weight_decay=decay, fused=True
         )
+        if config.compile.trainer.enabled:
+            _warn_below_threshold(config.network)
+            compile_kwargs = dict(
+                mode=config.compile.trainer.mode,
+                fullgraph=config.compile.trainer.fullgraph,
+                dynamic=config.compile.trainer.dynamic,
+            )
+            self._advantage_networks = [
+                torch.compile(net, **compile_kwargs) for net in self._advantage_networks
+            ]
+            self._strategy_network = torch.compile(self._strategy_network, **compile_kwargs)
 
         seeds = np.random.SeedSequence(config.run.seed).spawn(6)
         self._traversal_seed, self._evaluation_seed, weights_seed = (_word(s) for s in seeds[:3])
@@ -166,21 +179,27 @@ class DeepCFRTrainer:
         if self._config.traversal.inference_backend == "server":
             networks: list[dict[str, Tensor]] = []
         else:
-            networks = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+            networks = [
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
+            ]
             networks += self._opponent_snapshot
         return {"networks": networks}
 
     def _push_server_weights(self) -> None:
         """Have the server answer from the networks as they are now."""
         assert self._server is not None
-        weights = [_on_cpu(network.state_dict()) for network in self._advantage_networks]
+        weights = [
+            _on_cpu(_clean_state_dict(network.state_dict())) for network in self._advantage_networks
+        ]
         self._server.push_weights([*weights, *self._opponent_snapshot])
 
     def _freeze_opponent(self) -> None:
         """Keep the networks as they are now for the traverser's opponent, where that is wanted."""
         if self._config.traversal.opponent == "frozen":
             self._opponent_snapshot = [
-                _on_cpu(network.state_dict()) for network in self._advantage_networks
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
             ]
 
     def _train_advantage(self, player: int) -> float:
@@ -261,8 +280,11 @@ class DeepCFRTrainer:
     def _evaluation_snapshot(self) -> dict[str, Any]:
         """Return the weights that evaluation plays with, copied so that training may go on."""
         return {
-            "average": _on_cpu(self._strategy_network.state_dict()),
-            "current": [_on_cpu(network.state_dict()) for network in self._advantage_networks],
+            "average": _on_cpu(_clean_state_dict(self._strategy_network.state_dict())),
+            "current": [
+                _on_cpu(_clean_state_dict(network.state_dict()))
+                for network in self._advantage_networks
+            ],
         }
 
     def _evaluate(self, snapshot: Mapping[str, Any]) -> Metrics:
@@ -320,9 +342,9 @@ class DeepCFRTrainer:
                 "config": config_to_mapping(self._config),
                 "iteration": self.iteration,
                 "advantage_networks": [
-                    network.state_dict() for network in self._advantage_networks
+                    _clean_state_dict(network.state_dict()) for network in self._advantage_networks
                 ],
-                "strategy_network": self._strategy_network.state_dict(),
+                "strategy_network": _clean_state_dict(self._strategy_network.state_dict()),
                 "advantage_optimizers": [
                     optimizer.state_dict() for optimizer in self._advantage_optimizers
                 ],
@@ -345,8 +367,10 @@ class DeepCFRTrainer:
         self._check_same(path, contents["config"], ("rules", "network", "memory"))
         stored = contents["advantage_networks"]
         for network, state_dict in zip(self._advantage_networks, stored, strict=True):
-            network.load_state_dict(state_dict)
-        self._strategy_network.load_state_dict(contents["strategy_network"])
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
+        getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
+            contents["strategy_network"]
+        )
         stored = contents["advantage_optimizers"]
         for optimizer, state_dict in zip(self._advantage_optimizers, stored, strict=True):
             optimizer.load_state_dict(state_dict)
@@ -368,8 +392,12 @@ class DeepCFRTrainer:
         contents = load_checkpoint(path)
         self._check_same(path, contents["config"], ("rules", "network"))
         for player, state_dict in enumerate(contents["advantage_networks"]):
-            self._advantage_networks[player].load_state_dict(state_dict)
-        self._strategy_network.load_state_dict(contents["strategy_network"])
+            getattr(
+                self._advantage_networks[player], "_orig_mod", self._advantage_networks[player]
+            ).load_state_dict(state_dict)
+        getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
+            contents["strategy_network"]
+        )
 
     def close(self) -> None:
         """End the processes of the run, if it has any; a second call does nothing."""
@@ -439,6 +467,24 @@ def strategy_loss(
 def _on_cpu(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies on the CPU that training no longer touches."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state_dict.items()}
+
+
+def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a state_dict with the keys of the module that torch.compile wrapped."""
+    return {name.removeprefix("_orig_mod."): tensor for name, tensor in state_dict.items()}
+
+
+def _warn_below_threshold(network: NetworkConfig) -> None:
+    """Log that torch.compile is expected to slow a network of this size down."""
+    attentive = network.kind == "color_shared" and network.color_attention_layers >= 2
+    if network.hidden_size >= 1024 or network.num_layers >= 6 or attentive:
+        return
+    logging.getLogger(__name__).warning(
+        "compile.trainer.enabled is true for a network of %d x %d: torch.compile has been measured "
+        "to slow networks down below hidden_size 1024, num_layers 6 or 2 attention layers",
+        network.hidden_size,
+        network.num_layers,
+    )
 
 
 def _word(seed: np.random.SeedSequence) -> int:
