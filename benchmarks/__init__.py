@@ -1,0 +1,1 @@
+"""Measurements, each a script that prints one JSON line; never part of the tests."""
