@@ -195,12 +195,16 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
     decided = Decided(lesson, merged.tree, conflicts, sources, placed, decisions, excluded)
     if plan.switch is None:
         return decided
-    questions = [
-        question
+    gates = {
+        path: gate_file(quarantine, decided, plan.switch, source)
         for path, source in sources.items()
-        for question in gate_file(quarantine, decided, plan.switch, path, source)[1]
-    ]
-    return replace(decided, decisions=(*decided.decisions, *questions))
+    }
+    questions = [question for _, asked in gates.values() for question in asked]
+    return replace(
+        decided,
+        decisions=(*decided.decisions, *questions),
+        gates={path: edits for path, (edits, _) in gates.items() if edits},
+    )
 
 
 def prove(bench: Bench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:

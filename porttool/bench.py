@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.experiment import Experiment
@@ -13,7 +13,7 @@ from porttool.git.repo import Repository
 from porttool.learning.lesson import Lesson
 from porttool.plan.plan import Plan
 from porttool.report import Conflict, Excluded
-from porttool.source.syntax import Source
+from porttool.source.syntax import Source, TextEdit
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Decided:
     """What is to be done on onto, before anything is written.
 
     `base` is onto with the residual of the experiment merged in; `sources` are its files that
-    matter to the port, parsed. `conflicts` is where a plain cherry-pick would have stopped.
+    matter to the port, parsed. `conflicts` is where a plain cherry-pick would have stopped, and
+    `gates` the edits that gate the seeds, by path.
     """
 
     lesson: Lesson
@@ -43,6 +44,7 @@ class Decided:
     placed: tuple[PlacedSeed, ...]
     decisions: tuple[Decision, ...]
     excluded: tuple[Excluded, ...] = ()
+    gates: Mapping[str, tuple[TextEdit, ...]] = field(default_factory=dict)
 
     @property
     def asks(self) -> tuple[Decision, ...]:

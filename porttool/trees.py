@@ -26,7 +26,7 @@ def write_tree(quarantine: Quarantine, decided: Decided, plan: Plan, *, gated: b
         decisions = [decision for decision in decided.decisions if decision.path == path]
         if gated and plan.switch is not None:
             edits = port_edits(source, decisions, (), decided.lesson)
-            edits += gate_file(quarantine, decided, plan.switch, path, source)[0]
+            edits += decided.gates.get(path, ())
         else:
             edits = port_edits(source, decisions, here, decided.lesson)
         if edits:
@@ -38,10 +38,10 @@ def write_tree(quarantine: Quarantine, decided: Decided, plan: Plan, *, gated: b
 
 
 def gate_file(
-    quarantine: Quarantine, decided: Decided, switch: SwitchPlan, path: str, source: Source
+    quarantine: Quarantine, decided: Decided, switch: SwitchPlan, source: Source
 ) -> tuple[tuple[TextEdit, ...], tuple[Decision, ...]]:
     """Return the edits that gate one file's seeds, and the seeds that only a person can gate."""
-    here = [seed for seed in decided.placed if seed.path == path]
+    here = [seed for seed in decided.placed if seed.path == source.path]
     if not here:
         return (), ()
     width = line_length(quarantine.read(decided.base, "pyproject.toml"))

@@ -17,6 +17,7 @@ from porttool.source.syntax import (
     TextEdit,
     indent_of,
     insert_import,
+    line_at,
     span_of,
     statement_span,
 )
@@ -84,8 +85,10 @@ def _expressions(source: Source, changes: list[_Change]) -> list[TextEdit]:
 
 def expression_at(source: Source, span: Span) -> ast.expr:
     """Return the outermost expression that covers exactly a span; raises ValueError."""
+    line = line_at(source, span.start)
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.expr) and span_of(source, node) == span:
+        # Only a node that starts on the span's own line is worth its offset.
+        if isinstance(node, ast.expr) and node.lineno == line and span_of(source, node) == span:
             return node
     raise ValueError(f"{source.path}: no expression at characters {span.start} to {span.end}")
 

@@ -6,11 +6,13 @@ they are; every result is parsed again and compared with what was meant. No code
 
 from __future__ import annotations
 
+import copy
 import difflib
 import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -142,6 +144,12 @@ def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precon
 
 def plain_values(data: bytes) -> Any:
     """Return a settings file as plain values; raises NeedsPerson when it is not one document."""
+    return copy.deepcopy(_loaded(data))
+
+
+@lru_cache(maxsize=64)
+def _loaded(data: bytes) -> Any:
+    # Reading in pure Python takes some 50 ms a file, and one port reads each file several times.
     try:
         return YAML(typ="safe", pure=True).load(io.StringIO(data.decode("utf-8-sig")))
     except (YAMLError, UnicodeDecodeError, ValueError) as error:

@@ -68,8 +68,9 @@ class TextEdit:
     text: str
 
 
+@lru_cache(maxsize=_KEPT)
 def parse_source(path: str, data: bytes) -> Source:
-    """Decode and parse a file.
+    """Decode and parse a file; the same content gives the same value, which nobody changes.
 
     Raises:
         UnparsableSource: with the line, when decoding or parsing fails.
