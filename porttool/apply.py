@@ -20,6 +20,7 @@ from porttool.deciding.decide import (
     relevant_words,
     unused_answers,
 )
+from porttool.deciding.sites import Decision
 from porttool.errors import (
     EXIT_DONE,
     EXIT_PARKED,
@@ -38,13 +39,13 @@ from porttool.git.merge import MergeResult, merge_trees
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.learning.learn import Lesson, Wrapper, check_replay, for_gated_port, learn
-from porttool.plan.plan import PORTS_FOLDER, Plan
+from porttool.plan.plan import PORTS_FOLDER, Plan, SwitchPlan
 from porttool.precondition import read_precondition
 from porttool.proving.proof import Proof, prove_off, search_words
-from porttool.report import Excluded, Report, Timing
+from porttool.report import Excluded, Report, Timing, counted
 from porttool.series import Applied, commit_series, create_branch
 from porttool.source.syntax import Source, parse_source
-from porttool.trees import gate_file, write_config, write_tree
+from porttool.trees import check_switch, gate_file, write_config, write_tree
 
 Progress = Callable[[str], None]
 
@@ -96,6 +97,7 @@ def apply(
         if merged is not None:
             return _already_ported(_account(bench), merged)
 
+        check_switch(quarantine, quarantine.tree_of(onto_id), plan)
         clock.start("learning the rewrite from the experiment's own diff")
         lesson = learn_experiment(quarantine, plan, experiment)
         clock.start(f"deciding every site on {onto}")
@@ -200,23 +202,25 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
         for path, source in sources.items()
     }
     questions = [question for _, asked in gates.values() for question in asked]
-    return replace(
-        decided,
-        decisions=(*decided.decisions, *questions),
-        gates={path: edits for path, (edits, _) in gates.items() if edits},
-    )
+    if questions:
+        raise _not_gated(questions, plan.switch)
+    return replace(decided, gates={path: edits for path, (edits, _) in gates.items() if edits})
 
 
 def prove(bench: Bench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:
     """Prove from the two trees that off means off; how the port was made counts for nothing."""
     quarantine = bench.quarantine
-    paths = [change.path for change in quarantine.changed(onto_id, tip)]
+    # What lies under patches/ speaks of the branch to porttool, and to no program of the project.
+    paths = [
+        change.path
+        for change in quarantine.changed(onto_id, tip)
+        if not _inside(PORTS_FOLDER, change.path)
+    ]
     before, found = quarantine.read_many(onto_id, paths), quarantine.read_many(tip, paths)
     after = {path: found.get(path) for path in paths}
     words = search_words(before, after)
     reaching = bench.repo.grep(onto_id, words, "*") if words else ()
-    # What lies under patches/ speaks of the branch to porttool, and to no program of the project.
-    reaching = tuple(path for path in reaching if not path.startswith(f"{PORTS_FOLDER}/"))
+    reaching = tuple(path for path in reaching if not _inside(PORTS_FOLDER, path))
     onto_files = before | quarantine.read_many(onto_id, reaching)
     return prove_off(onto_files, after, lesson, bench.plan.switch)
 
@@ -267,6 +271,17 @@ def _conflict(merged: MergeResult, plan: Plan) -> NeedsPerson:
     )
 
 
+def _not_gated(questions: Sequence[Decision], switch: SwitchPlan) -> NeedsPerson:
+    return NeedsPerson(
+        f"{switch.gate} cannot be put in front of {counted(len(questions), 'object')}; "
+        "no branch was made",
+        where=", ".join(f"{question.path}:{question.line}" for question in questions),
+        why="; ".join(dict.fromkeys(reason for q in questions for reason in q.reasons)),
+        next=f"make it clear there, for instance by a parameter `config: {switch.root}`, commit, "
+        "and run the same command again",
+    )
+
+
 def _not_proven(proof: Proof) -> ProofFailed:
     first = next(file for file in proof.files if file.verdict == "not proven")
     others = sum(file.verdict == "not proven" for file in proof.files) - 1
@@ -310,7 +325,8 @@ def _nothing_to_do(report: Report) -> Applied:
 
 
 def _dry_run(report: Report) -> Applied:
-    message = f"would create {report.branch} with {len(report.series)} commits; no ref was written"
+    commits = counted(len(report.series), "commit")
+    message = f"would create {report.branch} with {commits}; no ref was written"
     return Applied("dry-run", report, report.branch, EXIT_DONE, message)
 
 
@@ -320,7 +336,7 @@ def _asked(report: Report, plan: Plan) -> Applied:
     ]
     message = "\n".join(
         [
-            f"a person has to decide {len(report.asks)} places; no branch was made",
+            f"a person has to decide {counted(len(report.asks), 'place')}; no branch was made",
             *places,
             f"next: complete these lines in {plan.path} and run the same command again",
             *report.answers,

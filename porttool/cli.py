@@ -7,27 +7,37 @@ answers at once.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import typer
+EXIT_INTERRUPTED = 130
+
+try:
+    import typer
+except KeyboardInterrupt:
+    # The longest import, and `main` has not begun: nothing else could answer.
+    sys.stderr.write("interrupted; nothing was changed\n")
+    raise SystemExit(EXIT_INTERRUPTED) from None
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from porttool.git.repo import Repository
     from porttool.plan.plan import Plan
-    from porttool.report import Report
+    from porttool.report import Look, Report
 
-EXIT_INTERRUPTED = 130
 WIDTH_WITHOUT_TERMINAL = 160
 MAX_LOOKS = 8
-LINE = 200
+LINE = 110
 
 app = typer.Typer(
     name="porttool",
@@ -56,6 +66,13 @@ Despite = Annotated[
     ),
 ]
 HERE = Path()
+
+
+class Interrupted(BaseException):
+    """Ctrl-C or `kill`, and what had been changed by then.
+
+    No KeyboardInterrupt: of that, typer makes its own message and exit code 1.
+    """
 
 
 def _say_version(wanted: bool) -> None:
@@ -97,9 +114,10 @@ def apply(
     No checkout is touched, and no code of the repository is run.
     """
     with _answering(as_json), _opened(repo, port) as (repository, plan):
-        from porttool.apply import apply as make_branch
+        unchanged = "nothing was changed" if dry_run else "no branch was made"
+        with _watched(repository, plan, unchanged), _progress() as progress:
+            from porttool.apply import apply as make_branch
 
-        with _progress() as progress:
             applied = make_branch(
                 repository,
                 plan,
@@ -123,7 +141,9 @@ def apply(
             )
         else:
             if applied.outcome == "dry-run":
-                _show(_terminal(applied.report))
+                from porttool.review.terminal import terminal
+
+                _show(terminal(applied.report))
             elif applied.outcome == "created":
                 _print(*_summary(applied.report))
             _print(applied.message)
@@ -150,10 +170,10 @@ def verify(
     Its programs run in checkouts of their own, outside of the repository.
     """
     with _answering(as_json), _opened(repo, port) as (repository, plan):
-        from porttool.apply import prove_branch
-        from porttool.verifying.verify import verify as check_branch
+        with _watched(repository, plan, "nothing was changed"), _progress() as progress:
+            from porttool.apply import prove_branch
+            from porttool.verifying.verify import verify as check_branch
 
-        with _progress() as progress:
             verified = check_branch(
                 repository,
                 plan,
@@ -171,15 +191,16 @@ def verify(
                     "verdict": verified.report.verdict,
                     "exit_code": verified.exit_code,
                     "message": verified.message,
+                    "next": verified.next,
+                    "stale": verified.standing.stale,
                     "report": to_data(verified.report),
                 }
             )
         else:
-            from porttool.report import next_step
             from porttool.review.terminal import checks_table
 
             _show(checks_table(verified.report))
-            _print(verified.message, f"next: {next_step(verified.report)}")
+            _print(verified.message, f"next: {verified.next}")
         raise typer.Exit(verified.exit_code)
 
 
@@ -198,9 +219,9 @@ def review(
     What to look at first, what was ported and why, how far it is proven, what was checked.
     """
     with _answering(as_json), _opened(repo, port) as (repository, plan):
-        from porttool.record import load_report
+        from porttool.record import load_report, standing_of
 
-        report = load_report(repository, plan.review_branch, plan.name)
+        report = load_report(repository, plan)
         if as_json:
             from porttool.report import to_data
 
@@ -208,9 +229,12 @@ def review(
         elif markdown:
             from porttool.review.markdown import markdown as body
 
-            _print(body(report).rstrip("\n"))
+            standing = standing_of(repository, plan, report)
+            _print(body(report, standing=standing).rstrip("\n"))
         else:
-            _show(_terminal(report))
+            from porttool.review.terminal import terminal
+
+            _show(terminal(report, standing_of(repository, plan, report)))
 
 
 @app.command()
@@ -249,20 +273,31 @@ def demo(
         else:
             _print(
                 f"wrote {folder}: main has moved on, experiments/torch-compile has not",
-                f"next: cd {folder} && porttool apply --onto main",
+                f"next: cd {shlex.quote(str(folder))} && porttool apply --onto main",
             )
 
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
-    # `kill` ends a run as Ctrl-C does, so that the programs it started are ended too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    app()
+    try:
+        # `kill` ends a run as Ctrl-C does, so that the programs it started are ended too.
+        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGTERM, _interrupt)
+        app()
+    except (Interrupted, KeyboardInterrupt) as error:
+        # A second Ctrl-C finds nothing to end; and an import could be what was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.stderr.write(f"interrupted; {str(error) or 'nothing was changed'}\n")
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise Interrupted
 
 
 @contextmanager
 def _answering(as_json: bool) -> Iterator[None]:
-    """Turn a refusal and an interruption into their message and exit code; a bug stays one."""
+    """Turn a refusal into its message and exit code; a bug stays one."""
     from porttool.errors import PortError
 
     try:
@@ -271,11 +306,35 @@ def _answering(as_json: bool) -> Iterator[None]:
         if as_json:
             _print_json(error.as_dict())
         else:
-            print(_shown(str(error)), file=sys.stderr)
+            _say(str(error))
         raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        print("interrupted; nothing was published after that", file=sys.stderr)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+@contextmanager
+def _watched(repository: Repository, plan: Plan, unchanged: str) -> Iterator[None]:
+    """Have an interruption say what had been changed, or `unchanged`."""
+    from porttool.git.publish import NOTES
+
+    refs = {
+        f"refs/heads/{plan.review_branch}": "the branch was made",
+        NOTES: "the report was stored",
+    }
+
+    def seen() -> dict[str, str]:
+        # A new process each time: Ctrl-C has ended those that were waiting for requests.
+        found = repository.git.run("for-each-ref", "--format=%(refname) %(objectname)", *refs).out
+        return dict(line.split() for line in found.decode("utf-8", "surrogateescape").splitlines())
+
+    before: dict[str, str] | None = None
+    try:
+        before = seen()
+        yield
+    except Interrupted:
+        after = seen()
+        # Interrupted before the first look: nothing had begun.
+        known = after if before is None else before
+        done = [words for ref, words in refs.items() if known.get(ref) != after.get(ref)]
+        raise Interrupted(f"{done[0]} before that" if done else unchanged) from None
 
 
 @contextmanager
@@ -292,7 +351,7 @@ def _opened(path: Path, port: str | None) -> Iterator[tuple[Repository, Plan]]:
 def _progress() -> Iterator[Callable[[str], None]]:
     """Say each step on standard error: one live line at a terminal, else a line each."""
     if not sys.stderr.isatty():
-        yield lambda step: print(_shown(step), file=sys.stderr, flush=True)
+        yield _say
         return
     from rich.console import Console
     from rich.text import Text
@@ -302,40 +361,74 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _summary(report: Report) -> list[str]:
-    from porttool.review.text import look_place, proof_sentence, short, site_counts
+    from porttool.review.text import proof_sentence, short_line, site_counts
 
+    more = len(report.look_first) - MAX_LOOKS
     looks = [
-        short(f"  {look.kind} {look_place(look)}: {look.why}", LINE) for look in report.look_first
+        *_by_file(report.look_first[:MAX_LOOKS]),
+        *([f"  and {more} more"] if more > 0 else []),
     ]
-    more = len(looks) - MAX_LOOKS
-    urgent = [*looks[:MAX_LOOKS], *([f"  and {more} more"] if more > 0 else [])]
     return [
         *(f"{commit.id[:12]} {commit.subject}" for commit in report.series),
         site_counts(report),
         proof_sentence(report),
-        *([f"look first at (porttool review {report.port}):", *urgent] if urgent else []),
+        *([f"look first at (porttool review {report.port}):"] if looks else []),
+        *(short_line(look, LINE) for look in looks),
     ]
 
 
-def _terminal(report: Report) -> RenderableType:
-    from porttool.review.terminal import terminal
-
-    return terminal(report)
+def _by_file(looks: tuple[Look, ...]) -> list[str]:
+    """Return a line for each look under its file's path, the most urgent file first."""
+    lines: list[str] = []
+    for path in dict.fromkeys(look.path for look in looks):
+        lines += [f"  {path}"] if path else []
+        for look in looks:
+            if look.path == path:
+                name = path.rpartition("/")[2]
+                where = f" {name}:{look.line}" if look.line else f" {name}" if path else ""
+                indent = "    " if path else "  "
+                lines.append(f"{indent}{look.kind}{where}: {look.why}")
+    return lines
 
 
 def _show(renderable: RenderableType) -> None:
     from rich.console import Console
 
     # Into a file or a pipe little is folded: there is no terminal whose width would matter.
-    Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(renderable)
+    with _writing():
+        Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(renderable)
+        sys.stdout.flush()
 
 
 def _print(*lines: str) -> None:
-    print("\n".join(map(_shown, lines)))
+    with _writing():
+        print("\n".join(map(_shown, lines)), flush=True)
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(data, indent=1))
+    with _writing():
+        print(json.dumps(data, indent=1), flush=True)
+
+
+def _say(words: str) -> None:
+    # One write: a line of another thread does not get between the words and their end.
+    sys.stderr.write(f"{_shown(words)}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn a full disk into one line and exit code 2; a reader that has gone needs no line."""
+    from porttool.errors import EXIT_USAGE
+
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EPIPE:
+            _say(f"the answer cannot be written to standard output: {error.strerror}")
+        # What is still buffered would fail once more when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(EXIT_USAGE) from None
 
 
 def _shown(text: str) -> str:

@@ -39,7 +39,11 @@ def write_demo(folder: Path) -> None:
 
     Raises RepositoryError when the folder holds anything; then it is left as it is.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        full = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise _no_folder(folder, error) from error
+    if full:
         raise RepositoryError(
             f"{folder} is not empty",
             where=str(folder),
@@ -49,7 +53,10 @@ def write_demo(folder: Path) -> None:
     port = demo_port()
     plan = load_plan(port / PLAN_NAME)
     assert plan.bundle_path is not None
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_folder(folder, error) from error
     git = Git(folder)
     git.run("init", "--quiet", "--initial-branch=main", "--template=", "--", str(folder.resolve()))
     with open_repository(folder) as repo:
@@ -74,6 +81,15 @@ def write_demo(folder: Path) -> None:
             experiment = heads[f"refs/heads/{plan.experiment.branch}"]
             _publish(repo, quarantine, with_port, experiment, plan.experiment.branch)
     git.run("reset", "--quiet", "--hard", "main")
+
+
+def _no_folder(folder: Path, error: OSError) -> RepositoryError:
+    return RepositoryError(
+        f"the folder {folder} cannot be made",
+        where=str(error.filename or folder),
+        why=error.strerror or str(error),
+        next="name a folder in a place where you may write, such as: porttool demo ~/porttool-demo",
+    )
 
 
 def _publish(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from porttool.errors import RepositoryError
 from porttool.git.commits import CommitFacts, CommitId, TreeId
@@ -46,13 +48,11 @@ def find_experiment(repo: Repository, quarantine: Quarantine, plan: Plan) -> Exp
     missing = [id for id in wanted if not repo.has(id)]
     if missing and plan.bundle_path is not None and plan.bundle_path.is_file():
         quarantine.unbundle(plan.bundle_path)
+        absent = [id for id in missing if not quarantine.has(id)]
+        if absent:
+            raise _not_in_bundle(plan, plan.bundle_path, absent[0])
     elif missing:
-        raise RepositoryError(
-            f"the experiment's commit {missing[0]} is not in this repository",
-            where=f"{plan.path} (experiment.commits)",
-            why="no branch here contains it, and the port brings no bundle of it",
-            next=f"git fetch origin {plan.experiment.branch}",
-        )
+        raise _nowhere(repo, plan, missing[0])
     commits = tuple(quarantine.commit(id) for id in wanted)
     for commit in commits:
         if len(commit.parents) != 1:
@@ -72,3 +72,39 @@ def find_experiment(repo: Repository, quarantine: Quarantine, plan: Plan) -> Exp
                 f"git rev-list --reverse {earlier.id}^..{later.id}",
             )
     return Experiment(commits, quarantine.tree_of(commits[0].parents[0]))
+
+
+def _nowhere(repo: Repository, plan: Plan, id: CommitId) -> RepositoryError:
+    bundle = plan.bundle_path
+    remotes = repo.remotes()
+    branch = shlex.quote(plan.experiment.branch)
+    name = shlex.quote(bundle.name if bundle else "experiment.bundle")
+    add = f"git bundle create {name} {branch}"
+    if remotes:
+        next = f"git fetch {shlex.quote(remotes[0])} {branch}"
+    else:
+        next = f"add the branch to this repository, or its bundle to {plan.folder}: {add}"
+        next += "" if bundle else ", and experiment.bundle: experiment.bundle to port.yaml"
+    return RepositoryError(
+        f"the experiment's commit {id} is not in this repository",
+        where=f"{plan.path} (experiment.{'bundle' if bundle else 'commits'})",
+        why="no branch here contains it, and "
+        + (
+            f"the bundle that the plan names is not there: {bundle}"
+            if bundle
+            else "the port brings no bundle of it"
+        ),
+        next=next,
+    )
+
+
+def _not_in_bundle(plan: Plan, bundle: Path, id: CommitId) -> RepositoryError:
+    branch = shlex.quote(plan.experiment.branch)
+    return RepositoryError(
+        f"the bundle {bundle.name} does not hold the experiment's commit {id}",
+        where=f"{plan.path} (experiment.commits)",
+        why=f"neither this repository nor {bundle} has it",
+        next=f"correct the id; these are the bundle's: git bundle list-heads "
+        f"{shlex.quote(str(bundle))}; or make it anew where the branch is: "
+        f"git bundle create {shlex.quote(bundle.name)} {branch}",
+    )

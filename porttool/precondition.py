@@ -44,7 +44,7 @@ def expected_precondition(
     # The switch's section is not in onto's file yet, and no rule asks for it.
     own = plan.switch.key if plan.switch else None
     known = {k: value for k, value in variant.changes.items() if k.split(".", 1)[0] != own}
-    return _evaluate(rule, derive_yaml(data, known, ""))
+    return _evaluate(rule, derive_yaml(data, known, "", path=source))
 
 
 def _evaluate(rule: PreconditionPlan, data: bytes) -> Precondition:

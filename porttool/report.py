@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import types
 import typing
 from dataclasses import dataclass
@@ -334,20 +335,70 @@ def from_json(text: str | bytes) -> Report:
     return report
 
 
-def next_step(report: Report) -> str:
+@dataclass(frozen=True)
+class Standing:
+    """How a port's branch stands to its plan and to what it was made on, seen now.
+
+    `stale` counts what onto has gained since, `took_in` what of that was merged into the branch.
+    `edited` where somebody has committed on it, `spare` a free name for it then. `elsewhere` where
+    it was made on another branch than the plan's, `merged` the commit that brought it into onto.
+    """
+
+    stale: int = 0
+    took_in: int = 0
+    edited: bool = False
+    outdated: bool = False
+    elsewhere: bool = False
+    merged: str = ""
+    spare: str = ""
+
+    @property
+    def remake(self) -> bool:
+        """Whether the branch says nothing about what a merge would give now."""
+        return bool(self.outdated or self.stale or self.took_in)
+
+
+UP_TO_DATE = Standing()
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 place", "2 places"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def remake_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:
+    """Return the command that makes an existing branch anew, and loses nobody's commits."""
+    make = f"porttool apply {shlex.quote(port)} --onto {shlex.quote(onto)}"
+    if standing.edited:
+        return f"git branch -m {shlex.quote(branch)} {shlex.quote(standing.spare)} && {make}"
+    return f"{make} --replace"
+
+
+def next_step(report: Report, standing: Standing = UP_TO_DATE) -> str:
     """Return the command to type next, given how far the port has come."""
-    port = report.port
+    port, branch, onto = map(shlex.quote, (report.port, report.branch, report.onto))
+    make = f"porttool apply {port} --onto {onto}"
+    if standing.merged:
+        return f"nothing, {report.onto} has it since {standing.merged[:12]}"
+    again = remake_command(report.port, report.branch, report.onto, standing)
+    again = again if report.tip else make
     if report.asks:
-        return f"answer in port.yaml, then: porttool apply {port} --replace"
+        return f"answer in port.yaml, then: {again}"
     if report.verdict == "parked":
-        return f"raise the config to the precondition, then: porttool apply {port} --replace"
+        config = report.precondition.config or "the config"
+        return f"raise {config} to the precondition, then: {again}"
+    if report.tip and standing.remake:
+        return f"{again} && porttool verify {port}"
     if report.verdict == "failed":
-        return f"mend what failed, then: porttool apply {port} --replace && porttool verify {port}"
+        if standing.edited:
+            return f"mend what failed on {report.branch}, then: porttool verify {port}"
+        return f"mend what failed, then: {again} && porttool verify {port}"
     if not report.tip:
-        return f"porttool apply {port} --onto {report.onto}"
+        return make
     if report.verdict == "unverified":
         return f"porttool verify {port}"
-    return f"git merge --no-ff {report.branch}"
+    merge = f"git merge --no-ff {branch}"
+    return f"git switch {onto} && {merge}" if standing.elsewhere else merge
 
 
 _COMPUTED = ("asks", "hazards", "answers", "look_first")

@@ -7,12 +7,19 @@ from typing import Literal
 
 from porttool.bench import Bench
 from porttool.errors import EXIT_DONE, RepositoryError
-from porttool.git.commits import PORT, PORT_PLAN, PORTED_FROM, CommitId, TreeId, add_trailers
-from porttool.git.publish import RefUpdate, publish, write_note
-from porttool.git.repo import Repository
+from porttool.git.commits import (
+    PORT,
+    PORT_PLAN,
+    PORTED_FROM,
+    CommitId,
+    TreeId,
+    add_trailers,
+    trailers,
+)
+from porttool.git.publish import RefUpdate, publish_with_note
 from porttool.plan.plan import Plan, SwitchPlan
 from porttool.record import find_report
-from porttool.report import Report, to_json
+from porttool.report import Report, counted, to_json
 
 Outcome = Literal[
     "created", "unchanged", "dry-run", "already-ported", "nothing-to-do", "asked", "parked"
@@ -74,7 +81,7 @@ def commit_series(bench: Bench, adapted: TreeId, gated: TreeId) -> list[CommitId
         commit(gated, user, add_trailers(f"{plan.name}: configurations\n".encode(), marks))
     tree = gated
     for patch in plan.patch_files:
-        parts = quarantine.read_patch(patch.data, name=patch.name)
+        parts = quarantine.read_patch(patch.data, name=str(plan.folder / patch.name))
         tree = quarantine.apply_patch(tree, parts.diff, name=patch.name)
         commit(tree, parts.author, add_trailers(parts.message, marks))
     return series
@@ -89,12 +96,12 @@ def create_branch(bench: Bench, report: Report, *, replace_branch: bool) -> Appl
     repo, quarantine, plan = bench.repo, bench.quarantine, bench.plan
     ref = f"refs/heads/{plan.review_branch}"
     old = repo.ref(ref)
-    if old == report.tip:
+    kept = find_report(repo, old, plan.name) if old is not None else None
+    if old == report.tip and kept is not None:
         message = f"{plan.review_branch} is already what this port gives on {report.onto}"
         return Applied("unchanged", report, plan.review_branch, EXIT_DONE, message)
-    if old is not None:
-        kept = find_report(repo, old, plan.name)
-        if kept is None or len(kept.series) == 0 or _has_additions(repo, kept, old):
+    if old is not None and old != report.tip:
+        if not _is_ours(bench, old, kept):
             raise RepositoryError(
                 f"the branch {plan.review_branch} exists and holds commits that are not porttool's",
                 where=old,
@@ -105,26 +112,54 @@ def create_branch(bench: Bench, report: Report, *, replace_branch: bool) -> Appl
             raise RepositoryError(
                 f"the branch {plan.review_branch} exists, made from other inputs",
                 where=old,
-                why=f"it was made on {kept.onto_id[:12]}, this one is on {report.onto_id[:12]}",
+                why=_other_inputs(kept, report),
                 next=f"porttool apply {plan.name} --onto {report.onto} --replace",
             )
     tip = CommitId(report.tip)
     by = repo.identity().at(quarantine.commit(tip).committed.seconds)
-    note = write_note(repo, quarantine, tip, to_json(report).encode(), by)
-    reason = f"porttool: {plan.name} onto {report.onto}"
-    publish(repo, quarantine, [RefUpdate(ref, old, tip), note], reason=reason)
+    publish_with_note(
+        repo,
+        quarantine,
+        [RefUpdate(ref, old, tip)],
+        commit=tip,
+        text=to_json(report).encode(),
+        by=by,
+        reason=f"porttool: {plan.name} onto {report.onto}",
+    )
+    if old == tip:
+        message = f"{plan.review_branch} is what this port gives; its report is stored again"
+        return Applied("unchanged", report, plan.review_branch, EXIT_DONE, message)
     message = (
-        f"created {plan.review_branch} with {len(report.series)} commits\n"
+        f"created {plan.review_branch} with {counted(len(report.series), 'commit')}\n"
         f"next: porttool verify {plan.name}"
     )
     return Applied("created", report, plan.review_branch, EXIT_DONE, message)
 
 
-def _has_additions(repo: Repository, kept: Report, tip: CommitId) -> bool:
-    trailer = f"{PORT}: {kept.port}"
-    return any(trailer not in repo.commit(CommitId(c.id)).text for c in kept.series) or (
-        kept.series[-1].id != tip
-    )
+def _is_ours(bench: Bench, tip: CommitId, kept: Report | None) -> bool:
+    """Tell whether every commit of a branch was made by porttool for this port.
+
+    Without a report, which a fetch may not have brought, the trailers have to say so.
+    """
+    repo, plan = bench.repo, bench.plan
+    if kept is not None:
+        own = {commit.id for commit in kept.series}
+        marked = [(PORT, plan.name) in trailers(repo.commit(CommitId(id)).message) for id in own]
+        return tip in own and all(marked)
+    commit, found = repo.commit(tip), 0
+    while (PORT, plan.name) in trailers(commit.message) and len(commit.parents) == 1:
+        commit, found = repo.commit(commit.parents[0]), found + 1
+    return found > 0 and repo.is_ancestor(commit.id, bench.onto_id)
+
+
+def _other_inputs(kept: Report | None, report: Report) -> str:
+    if kept is None:
+        return "no report came with it that says from which"
+    if kept.digest != report.digest:
+        return "port.yaml or a patch has changed since"
+    if kept.onto_id != report.onto_id:
+        return f"it was made on {kept.onto_id[:12]}, {report.onto} is at {report.onto_id[:12]}"
+    return f"it was made by porttool {kept.version} or another user, this is {report.version}"
 
 
 def _gate_message(plan: Plan, switch: SwitchPlan) -> str:

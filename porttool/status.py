@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
 from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, load_plan
 from porttool.precondition import expected_precondition
-from porttool.record import find_report
+from porttool.record import find_report, standing_of, unreported
+from porttool.report import Report, Standing, counted, next_step, remake_command
 
 State = Literal["not applied", "parked", "on a branch", "merged", "unusable"]
 
@@ -56,21 +58,22 @@ def _status(repo: Repository, path: Path, onto: str | None) -> PortStatus:
     port = path.parent.name
     try:
         plan = load_plan(path)
-        return _plan_status(repo, plan, onto or plan.onto)
+        return _plan_status(repo, plan, onto)
     except PortError as error:
         detail = error.what if error.where is None else f"{error.what} ({error.where})"
         return PortStatus(port, "unusable", onto or "", detail, error.next or f"mend {path}")
 
 
-def _plan_status(repo: Repository, plan: Plan, onto: str) -> PortStatus:
+def _plan_status(repo: Repository, plan: Plan, override: str | None) -> PortStatus:
+    onto = override or plan.onto
     onto_id = repo.resolve(onto)
     merged = repo.find_ported(onto_id, CommitId(plan.experiment.commits[-1]), plan.name)
     if merged is not None:
         detail = f"{onto} has it since {merged[:12]} {repo.commit(merged).subject}"
         return PortStatus(plan.name, "merged", onto, detail, "", commit=merged)
     tip = repo.find(plan.review_branch)
-    apply_command = f"porttool apply {plan.name} --onto {onto}"
     if tip is None:
+        apply_command = f"porttool apply {plan.name} --onto {shlex.quote(onto)}"
         expected = expected_precondition(repo, plan, onto_id)
         if expected is not None and not expected.met:
             seen = "; ".join(f"{c.text} (is {c.seen})" for c in expected.clauses)
@@ -78,20 +81,33 @@ def _plan_status(repo: Repository, plan: Plan, onto: str) -> PortStatus:
             command = f"raise one of them, then: {apply_command}"
             return PortStatus(plan.name, "parked", onto, detail, command)
         return PortStatus(plan.name, "not applied", onto, "there is no branch yet", apply_command)
-    ahead, stale = repo.ahead_behind(tip, onto_id)
+    return _branch_status(repo, plan, override, tip)
+
+
+def _branch_status(repo: Repository, plan: Plan, override: str | None, tip: CommitId) -> PortStatus:
     report = find_report(repo, tip, plan.name)
+    made_on = report.onto if report and repo.find(report.onto) else plan.onto
+    onto = override or made_on
+    ahead, stale = repo.ahead_behind(tip, repo.resolve(onto))
+    standing = standing_of(repo, plan, report) if report else unreported(repo, plan, tip)
+    if report and standing.merged:
+        detail = f"{report.onto} has it since {standing.merged[:12]}"
+        return PortStatus(plan.name, "merged", onto, detail, "", commit=CommitId(standing.merged))
     verdict = report.verdict if report else "no report"
-    facts = [f"{ahead} commits ahead of {onto}", verdict]
-    facts[1:1] = [f"stale by {stale}"] if stale else []
-    outdated = report is not None and report.digest != plan.digest
-    if outdated:
-        facts.append("port.yaml has changed since")
+    facts = [f"{counted(ahead, 'commit')} ahead of {onto}"]
+    facts += [f"stale by {stale}"] if stale else []
+    if standing.took_in:
+        facts.append(f"{counted(standing.took_in, 'commit')} of {onto} merged into it")
+    facts.append(verdict)
+    facts += ["port.yaml or a patch has changed since"] if standing.outdated else []
     return PortStatus(
         port=plan.name,
         state="parked" if verdict == "parked" else "on a branch",
         onto=onto,
         detail=", ".join(facts),
-        next=_next(plan, verdict, apply_command, remake=bool(stale) or outdated or not report),
+        next=remake_command(plan.name, plan.review_branch, onto, standing)
+        if stale or standing.remake or not report
+        else _next(report, standing),
         branch=plan.review_branch,
         commit=tip,
         ahead=ahead,
@@ -100,11 +116,7 @@ def _plan_status(repo: Repository, plan: Plan, onto: str) -> PortStatus:
     )
 
 
-def _next(plan: Plan, verdict: str, apply_command: str, *, remake: bool) -> str:
-    if remake:
-        return f"{apply_command} --replace"
-    if verdict == "unverified":
-        return f"porttool verify {plan.name}"
-    if verdict == "ready":
-        return f"git merge --no-ff {plan.review_branch}"
-    return f"porttool review {plan.name}"
+def _next(report: Report, standing: Standing) -> str:
+    if report.verdict in ("unverified", "ready"):
+        return next_step(report, standing)
+    return f"porttool review {report.port}"

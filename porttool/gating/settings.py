@@ -44,24 +44,25 @@ class Precondition:
     clauses: tuple[Clause, ...]
 
 
-def declare_yaml(data: bytes, switch: SwitchPlan) -> bytes:
+def declare_yaml(data: bytes, switch: SwitchPlan, *, path: str | None = None) -> bytes:
     """Add the switch's section with its defaults at the end of a settings file.
 
-    Gives the bytes back where the section is there with all its keys.
+    `path` is where the file lies, for refusals. Gives the bytes back where the section is there
+    with all its keys.
 
     Raises:
         NeedsPerson: when the file is not one block mapping, or has another thing of that name.
     """
-    text, mapping = _read(data)
-    values = plain_values(data)
+    text, mapping = _read(data, path)
+    values = plain_values(data, path=path)
     wanted = declared_values(switch)
     if values is not None and not isinstance(values, dict):
-        raise _refused("the settings file is not a mapping", f"it holds {values!r}")
+        raise _refused("the settings file is not a mapping", f"it holds {values!r}", path)
     if values and switch.key in values:
-        _check_section(values[switch.key], wanted, switch.key)
+        _check_section(values[switch.key], wanted, switch.key, path)
         return data
     if mapping is not None and mapping.flow_style:
-        raise _refused("the settings file is written in flow style", "it opens with a brace")
+        raise _refused("the settings file is written in flow style", "it opens with a brace", path)
     newline = "\r\n" if "\r\n" in text else "\n"
     style = _Style.of(text, mapping)
     end = _end_of_document(text)
@@ -72,7 +73,7 @@ def declare_yaml(data: bytes, switch: SwitchPlan) -> bytes:
     section = newline.join(_section_lines(switch, style)) + newline
     result = (head + gap + section + text[end:]).encode("utf-8")
     result = b"\xef\xbb\xbf" + result if data.startswith(b"\xef\xbb\xbf") else result
-    _expect(result, {**(values or {}), switch.key: wanted})
+    _expect(result, {**(values or {}), switch.key: wanted}, path)
     return result
 
 
@@ -84,27 +85,38 @@ def declared_values(switch: SwitchPlan) -> dict[str, Any]:
     }
 
 
-def derive_yaml(data: bytes, changes: Mapping[str, object], header: str) -> bytes:
+def derive_yaml(
+    data: bytes, changes: Mapping[str, object], header: str, *, path: str | None = None
+) -> bytes:
     """Return a settings file with a few dotted keys set to scalars.
 
-    A header replaces the comment that opens the file, which speaks of the original.
+    `path` is where the original lies, for refusals. A header replaces the comment that opens the
+    file, which speaks of the original.
 
     Raises:
         PlanError: when a key is not there (the nearest is named) or is a section.
     """
-    text, mapping = _read(data)
-    expected = plain_values(data) or {}
+    text, mapping = _read(data, path)
+    expected = plain_values(data, path=path) or {}
     edits: list[tuple[int, int, str]] = []
     for key, value in changes.items():
-        node = _node_at(mapping, key)
+        node = _node_at(mapping, key, path)
         if not isinstance(node, ScalarNode):
-            raise PlanError(f"variant key `{key}` is a section", next="set the keys inside it")
+            inside = [str(k.value) for k, _ in node.value] if isinstance(node, MappingNode) else []
+            raise PlanError(
+                f"variant key `{key}` is a section",
+                where=path,
+                why=f"inside it are {', '.join(inside)}" if inside else "it holds a list",
+                next=f"under `set:` in port.yaml, set a key inside it, such as {key}.{inside[0]}"
+                if inside
+                else f"remove {key} from `set:` in port.yaml",
+            )
         start, end = node.start_mark.index, node.end_mark.index
         before = "" if start == 0 or text[start - 1] in " \t[,{-" else " "
         edits.append((start, end, before + _scalar(value)))
-        *path, last = key.split(".")
+        *above, last = key.split(".")
         place = expected
-        for part in path:
+        for part in above:
             place = place[part]
         place[last] = value
     for start, end, new in sorted(edits, reverse=True):
@@ -118,7 +130,7 @@ def derive_yaml(data: bytes, changes: Mapping[str, object], header: str) -> byte
         text = newline.join(lines) + newline + gap + rest
     result = text.encode("utf-8")
     result = b"\xef\xbb\xbf" + result if data.startswith(b"\xef\xbb\xbf") else result
-    _expect(result, expected)
+    _expect(result, expected, path)
     return result
 
 
@@ -128,7 +140,7 @@ def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precon
     Raises:
         NeedsPerson: when the file is not YAML.
     """
-    values = plain_values(data)
+    values = plain_values(data, path=precondition.config)
     clauses = []
     for condition in precondition.any_of:
         parts = [_evaluate(values, clause, precondition.config) for clause in condition.all_of]
@@ -142,20 +154,18 @@ def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precon
     return Precondition(any(clause.met for clause in clauses), tuple(clauses))
 
 
-def plain_values(data: bytes) -> Any:
+def plain_values(data: bytes, *, path: str | None = None) -> Any:
     """Return a settings file as plain values; raises NeedsPerson when it is not one document."""
-    return copy.deepcopy(_loaded(data))
+    try:
+        return copy.deepcopy(_loaded(data))
+    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise _not_yaml(error, path) from error
 
 
 @lru_cache(maxsize=64)
 def _loaded(data: bytes) -> Any:
     # Reading in pure Python takes some 50 ms a file, and one port reads each file several times.
-    try:
-        return YAML(typ="safe", pure=True).load(io.StringIO(data.decode("utf-8-sig")))
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise _refused(
-            "the settings file is not YAML", str(error).strip().split("\n")[0]
-        ) from error
+    return YAML(typ="safe", pure=True).load(io.StringIO(data.decode("utf-8-sig")))
 
 
 def _evaluate(values: Any, clause: ClausePlan, path: str) -> Clause:
@@ -177,29 +187,39 @@ def _condition(clause: ClausePlan) -> str:
     return f"{clause.key} == {_scalar(clause.equals)}"
 
 
-def _refused(what: str, why: str) -> NeedsPerson:
+def _refused(what: str, why: str, path: str | None, next: str | None = None) -> NeedsPerson:
     return NeedsPerson(
-        what, why=why, next="add the switch's section by hand; one with all its keys is left alone"
+        what,
+        where=path,
+        why=why,
+        next=next or "add the switch's section by hand; one with all its keys is left alone",
     )
 
 
-def _read(data: bytes) -> tuple[str, MappingNode | None]:
+def _not_yaml(error: Exception, path: str | None) -> NeedsPerson:
+    return _refused(
+        "the settings file is not YAML",
+        str(error).strip().split("\n")[0],
+        path,
+        "correct the file on the branch that is ported onto, and commit it",
+    )
+
+
+def _read(data: bytes, path: str | None) -> tuple[str, MappingNode | None]:
     """Return the text without byte-order mark, and the top-level mapping with positions in it."""
     try:
         text = data.decode("utf-8-sig")
         node = YAML(typ="rt", pure=True).compose(io.StringIO(text, newline=""))
     except (YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise _refused(
-            "the settings file is not YAML", str(error).strip().split("\n")[0]
-        ) from error
+        raise _not_yaml(error, path) from error
     return text, node if isinstance(node, MappingNode) else None
 
 
-def _expect(data: bytes, values: object) -> None:
+def _expect(data: bytes, values: object, path: str | None) -> None:
     """Hold an edited file against what it should say."""
-    if not same_values(plain_values(data), values):
+    if not same_values(plain_values(data, path=path), values):
         raise _refused(
-            "the settings file cannot be edited safely", "it would not read back as planned"
+            "the settings file cannot be edited safely", "it would not read back as planned", path
         )
 
 
@@ -213,7 +233,7 @@ def same_values(left: object, right: object) -> bool:
     return type(left) is type(right) and (left == right or repr(left) == repr(right))
 
 
-def _check_section(seen: object, wanted: Mapping[str, Any], key: str) -> None:
+def _check_section(seen: object, wanted: Mapping[str, Any], key: str, path: str | None) -> None:
     for section, fields in wanted.items():
         inside = seen.get(section) if isinstance(seen, Mapping) else None
         missing = [f for f in fields if not isinstance(inside, Mapping) or f not in inside]
@@ -221,10 +241,13 @@ def _check_section(seen: object, wanted: Mapping[str, Any], key: str) -> None:
             raise _refused(
                 f"the settings file has a `{key}` of another shape than the switch's",
                 f"`{key}.{section}` lacks {', '.join(missing)}",
+                path,
+                f"add them under `{key}.{section}:` there, "
+                "or choose another switch.key in port.yaml",
             )
 
 
-def _node_at(mapping: MappingNode | None, key: str) -> Node:
+def _node_at(mapping: MappingNode | None, key: str, path: str | None) -> Node:
     node: Node | None = mapping
     for part in key.split("."):
         found = {k.value: v for k, v in node.value} if isinstance(node, MappingNode) else {}
@@ -233,11 +256,19 @@ def _node_at(mapping: MappingNode | None, key: str) -> Node:
             hint = f"; did you mean `{nearest[0]}`?" if nearest else ""
             raise PlanError(
                 f"variant key `{key}` is not in the file it is derived from{hint}",
+                where=path,
                 why=f"the keys known beside `{part}` are {', '.join(map(str, found)) or 'none'}",
+                next=f"under `set:` in port.yaml, write `{nearest[0]}` for `{part}`"
+                if nearest
+                else f"remove {key} from `set:` in port.yaml, or add it to that file",
             )
         node = found[part]
     if node is None:
-        raise PlanError(f"variant key `{key}` names nothing")
+        raise PlanError(
+            f"variant key `{key}` names nothing",
+            where=path,
+            next=f"remove {key} from `set:` in port.yaml",
+        )
     return node
 
 

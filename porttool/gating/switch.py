@@ -348,8 +348,18 @@ def _root_field(
         if isinstance(field.target, ast.Name) and field.target.id == switch.key:
             if same_tree(field, wanted):
                 return None
-            raise _taken(
-                source, f"{root.name}.{switch.key}", f"it is `{text_of(source, field)}`", field
+            taken = {node.target.id for node in fields if isinstance(node.target, ast.Name)}
+            free = next(
+                key
+                for key in (f"{switch.key}_switch", *(f"{switch.key}_{n}" for n in range(2, 99)))
+                if key not in taken
+            )
+            raise NeedsPerson(
+                f"the key `{switch.key}` is taken in {root.name}",
+                where=f"{source.path}:{line_of(field)}",
+                why=f"it is `{text_of(source, field)}`, and the switch's section needs the name",
+                next=f"choose another switch.key in port.yaml, such as {free}, also in switch.gate "
+                "and the keys that variants set",
             )
     anchor = fields[-1] if fields else root.body[0]
     end = statement_span(source, anchor).end

@@ -86,6 +86,18 @@ class Objects:
             self._commits[id] = parse_commit(id, self._required(id, b"commit"))
         return self._commits[id]
 
+    def holds(self, id: CommitId) -> bool:
+        """Tell whether a commit is in the store, its history apart."""
+        return self._find(f"{id}^{{commit}}") is not None
+
+    def has(self, id: CommitId) -> bool:
+        """Tell whether a commit and its parents are here."""
+        found = self._find(f"{id}^{{commit}}")
+        return found is not None and all(
+            self._find(f"{parent}^{{commit}}") is not None
+            for parent in self.commit(CommitId(found[0])).parents
+        )
+
     def tree_of(self, treeish: CommitId | TreeId) -> TreeId:
         """Return a commit's tree, or the tree itself."""
         if treeish in self._trees:

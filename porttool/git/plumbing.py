@@ -147,7 +147,15 @@ def _start(
         )
     except FileNotFoundError as error:
         if folder is not None and not folder.is_dir():
-            raise RepositoryError("there is no such folder", where=str(folder)) from error
+            raise RepositoryError(
+                "there is no such folder",
+                where=str(folder),
+                why="it is not there, or it is a file",
+                next="name an existing one with --repo PATH",
+            ) from error
         raise RepositoryError(
-            "git is not installed, or not on the PATH", next="install git 2.38 or newer"
+            "git is not installed, or not on the PATH",
+            where=f"PATH={os.environ.get('PATH', '')}",
+            why="porttool reads and writes git repositories through git",
+            next="install git 2.38 or newer",
         ) from error

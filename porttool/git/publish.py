@@ -5,8 +5,11 @@ The report of a port lies beside it as a git note, in the same transaction as th
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from porttool.errors import PortError, RepositoryError
 from porttool.git.commits import BlobId, CommitId, Signature
@@ -26,6 +29,7 @@ class RefMoved(RepositoryError):
         self.seen = seen
         super().__init__(
             f"{ref} changed while porttool worked, so nothing was published",
+            where=ref,
             why=f"expected {expected or 'no such reference'}, found {seen or 'no such reference'}",
             next="run the same command again",
         )
@@ -41,7 +45,7 @@ class RefCheckedOut(RepositoryError):
             f"{ref} is checked out, so it is not moved",
             where=folder,
             why="its working tree would look as if you had undone the new commits",
-            next=f"git -C {folder} switch --detach",
+            next=f"git -C {shlex.quote(folder)} switch --detach",
         )
 
 
@@ -86,6 +90,32 @@ def publish(
     _set_references(repo, moving, reason)
 
 
+def publish_with_note(
+    repo: Repository,
+    quarantine: Quarantine,
+    updates: Sequence[RefUpdate],
+    *,
+    commit: CommitId,
+    text: bytes,
+    by: Signature,
+    reason: str,
+) -> None:
+    """Publish updates together with a note for a commit.
+
+    All ports share one reference for their notes. When another port's note came in between, this
+    one is written anew on top of it, once; every other reference that moved raises RefMoved, as in
+    `publish`.
+    """
+    note = write_note(repo, quarantine, commit, text, by)
+    try:
+        publish(repo, quarantine, [*updates, note], reason=reason)
+    except RefMoved as moved:
+        if moved.ref != NOTES:
+            raise
+        note = write_note(repo, quarantine, commit, text, by)
+        publish(repo, quarantine, [*updates, note], reason=reason)
+
+
 def write_note(
     repo: Repository, quarantine: Quarantine, commit: CommitId, text: bytes, by: Signature
 ) -> RefUpdate:
@@ -94,10 +124,12 @@ def write_note(
     A note that the commit already has is replaced; the notes of other commits stay.
     """
     old = repo.ref(NOTES)
+    note_ref = quarantine.path / NOTES
     if old is not None:
-        note_ref = quarantine.path / NOTES
         note_ref.parent.mkdir(parents=True, exist_ok=True)
         note_ref.write_text(f"{old}\n")
+    else:
+        note_ref.unlink(missing_ok=True)  # of a try before this one
     moment = f"@{max(0, by.seconds)} {by.offset}"  # without the @ git reads small numbers as dates
     quarantine.git.run(
         *("notes", f"--ref={NOTES}", "add", "--force", "--allow-empty"),
@@ -111,7 +143,7 @@ def write_note(
             "GIT_COMMITTER_DATE": moment,
         },
     )
-    return RefUpdate(NOTES, old, CommitId((quarantine.path / NOTES).read_text().strip()))
+    return RefUpdate(NOTES, old, CommitId(note_ref.read_text().strip()))
 
 
 def read_note(repo: Repository, commit: CommitId) -> bytes | None:
@@ -152,7 +184,17 @@ def _copy_objects(repo: Repository, quarantine: Quarantine, tips: Sequence[Commi
         *("pack-objects", "--revs", "--stdout", "--quiet", "--window=0"),
         input="".join(f"{line}\n" for line in lines).encode(),
     )
-    repo.git.run("unpack-objects", "-q", input=packed.out)
+    try:
+        repo.git.run("unpack-objects", "-q", input=packed.out)
+    except RepositoryError as error:
+        folder = shlex.quote(str(repo.object_folder))
+        raise RepositoryError(
+            "the repository's object store cannot be written, so nothing was published",
+            where=str(repo.object_folder),
+            why=error.why,
+            next="see who may write there, and whether it is full: "
+            f"ls -ld {folder}; df -h {folder}",
+        ) from error
 
 
 def _set_references(repo: Repository, updates: Sequence[RefUpdate], reason: str) -> None:
@@ -169,9 +211,27 @@ def _set_references(repo: Repository, updates: Sequence[RefUpdate], reason: str)
         )
     except PortError as error:
         _check(repo, updates)
-        raise RepositoryError(
-            "git refused to set the references, so nothing was published",
-            where=", ".join(update.ref for update in updates),
-            why=error.why,
-            next="git branch --list: rename a branch that is named like a folder of these",
+        raise refused_references(
+            [update.ref for update in updates], error.why or "", repo.git_dir
         ) from error
+
+
+def refused_references(refs: Sequence[str], words: str, git_dir: Path) -> RepositoryError:
+    """Return what to say when git, in these words, did not set references."""
+    lock = re.search(r"Unable to create '(?P<path>[^']+\.lock)': File exists", words)
+    taken = re.search(r"'(?P<ref>refs/[^']+)' exists; cannot create", words)
+    what = "git refused to set the references, so nothing was published"
+    next = f"see whether the repository is sound: git --git-dir={shlex.quote(str(git_dir))} fsck"
+    if lock is not None:
+        what = "a reference is locked, so nothing was published"
+        next = f"when no other git runs here, remove the lock: rm {shlex.quote(lock['path'])}"
+    elif taken is not None and taken["ref"].startswith("refs/heads/"):
+        branch = shlex.quote(taken["ref"].removeprefix("refs/heads/"))
+        next = f"rename the branch that is in the way: git branch -m {branch} NEW-NAME"
+    elif re.search(r"Permission denied|Read-only file system|Operation not permitted", words):
+        what = "the repository's references cannot be written, so nothing was published"
+        folder = shlex.quote(str(git_dir / "refs"))
+        next = f"see who may write there: ls -ldR {folder}"
+    # Behind this git has advice of its own, of several lines.
+    why = words.partition(".; Another git process")[0] or "git gave no reason"
+    return RepositoryError(what, where=", ".join(refs), why=why, next=next)

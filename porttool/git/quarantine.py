@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import zlib
@@ -184,7 +185,13 @@ class Quarantine(Objects):
         Raises RepositoryError where it is not there or builds on commits that are not.
         """
         if not bundle.is_file():
-            raise RepositoryError("the bundle does not exist", where=str(bundle))
+            raise RepositoryError(
+                "the bundle does not exist",
+                where=str(bundle),
+                why="no file of that name is there",
+                next="make it where the branch is: "
+                f"git bundle create {shlex.quote(bundle.name)} BRANCH",
+            )
         done = self.git.run("bundle", "unbundle", str(bundle.resolve()), ok=range(256))
         if done.status:
             raise RepositoryError(
@@ -197,14 +204,22 @@ class Quarantine(Objects):
         return {ref: CommitId(id) for id, _, ref in (line.partition(" ") for line in lines)}
 
     def read_patch(self, data: bytes, *, name: str = "the patch") -> Patch:
-        """Take a patch in git's mail format apart.
+        """Take a patch in git's mail format apart; `name` is the path to show to people.
 
         Raises RepositoryError where it names no author, no date or no subject.
         """
         message, diff = self.path / "mail-message", self.path / "mail-diff"
+        if not data.strip():
+            raise _no_mail(name, "it is empty")
         done = self.git.run(
-            *("mailinfo", "-u", "--no-scissors", str(message), str(diff)), input=data
+            *("mailinfo", "-u", "--no-scissors", str(message), str(diff)),
+            input=data,
+            ok=range(256),
         )
+        if done.status:
+            # Git's own words name files of the quarantine, which is gone when a person reads them.
+            hidden = not done.words or str(self.path) in done.words
+            raise _no_mail(name, "git finds no mail in it" if hidden else done.words)
         found = {}
         for line in done.out.decode("utf-8", "surrogateescape").splitlines():
             key, _, value = line.partition(": ")
@@ -212,11 +227,7 @@ class Quarantine(Objects):
         moment = parsedate_tz(found.get("Date", ""))
         missing = [key for key in ("Author", "Email", "Subject") if not found.get(key)]
         if missing or moment is None:
-            raise RepositoryError(
-                f"{name} is not a patch in git's mail format",
-                why=f"it has no {missing[0] if missing else 'readable Date'}",
-                next="git format-patch -1 COMMIT",
-            )
+            raise _no_mail(name, f"it has no {missing[0] if missing else 'readable Date'}")
         minutes = (moment[9] or 0) // 60
         offset = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}{abs(minutes) % 60:02}"
         author = Signature(found["Author"], found["Email"], int(mktime_tz(moment)), offset)
@@ -389,9 +400,20 @@ def _patch_conflict(name: str, words: str) -> PatchConflict:
     hunk = _FAILED_HUNK.search(words)
     file = _FAILED_FILE.search(words)
     why = "; ".join(line.removeprefix("error: ") for line in words.strip().splitlines())
+    if "No valid patches in input" in words:
+        return PatchConflict(name, name, None, "it holds no diff")
     if hunk is not None:
         return PatchConflict(name, hunk["path"], int(hunk["line"]), why)
     return PatchConflict(name, file["path"] if file else None, None, why)
+
+
+def _no_mail(name: str, why: str) -> RepositoryError:
+    return RepositoryError(
+        f"{name} is not a patch in git's mail format",
+        where=name,
+        why=why,
+        next=f"write it anew: git format-patch -1 --stdout COMMIT > {shlex.quote(name)}",
+    )
 
 
 def _refused(path: str, reason: str) -> RepositoryError:

@@ -5,7 +5,9 @@ Nothing here writes. Work happens in a quarantine, and `publish` alone touches t
 
 from __future__ import annotations
 
+import difflib
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,16 +77,27 @@ class Repository(Objects):
         found = self.find(revision)
         if found is not None:
             return found
-        remotes = self.git.run("remote").out.decode().split()
+        remotes = self.remotes()
+        branches = self.branches()
+        names = {branch.name for branch in branches}
+        names |= {b.name.split("/", 1)[1] for b in branches if b.ref.startswith("refs/remotes/")}
+        nearest = difflib.get_close_matches(revision, sorted(names), n=1)
         raise RepositoryError(
-            f"there is no commit `{revision}` here",
+            f"there is no branch or commit `{revision}`"
+            + (f"; did you mean `{nearest[0]}`?" if nearest else ""),
             where=str(self.root or self.git_dir),
             why="it is no local branch, no remote-tracking branch, no tag and no commit id"
             + ("" if remotes else ", and no remote is configured"),
-            next=f"git fetch {remotes[0]} {revision}"
-            if remotes
-            else "check the name: git branch --all",
+            next=f"git fetch {shlex.quote(remotes[0])} {shlex.quote(revision)}"
+            if remotes and unsafe_ref(revision) is None
+            else (f"take {nearest[0]}, or another" if nearest else "take a")
+            + " name that this lists: git branch --all",
         )
+
+    def remotes(self) -> tuple[str, ...]:
+        """Return the names of the remotes, `origin` first."""
+        names = _text(self.git.run("remote").out).split()
+        return tuple(sorted(names, key=lambda name: (name != "origin", name)))
 
     def find(self, revision: str) -> CommitId | None:
         """Return what `resolve` returns, or None; raises only where two remotes disagree."""
@@ -102,18 +115,6 @@ class Repository(Objects):
         """Return the commit that a full reference name (`refs/...`) points to, or None."""
         found = self._find(f"{name}^{{commit}}")
         return None if found is None else CommitId(found[0])
-
-    def holds(self, id: CommitId) -> bool:
-        """Tell whether a commit is in the store, its history apart."""
-        return self._find(f"{id}^{{commit}}") is not None
-
-    def has(self, id: CommitId) -> bool:
-        """Tell whether a commit and its parents are here."""
-        found = self._find(f"{id}^{{commit}}")
-        return found is not None and all(
-            self._find(f"{parent}^{{commit}}") is not None
-            for parent in self.commit(CommitId(found[0])).parents
-        )
 
     def branches(self, *, not_merged_into: CommitId | None = None) -> tuple[Branch, ...]:
         """Return local and remote-tracking branches, the latest commit first."""
@@ -215,9 +216,7 @@ class Repository(Objects):
             raise RepositoryError(
                 "git does not know who you are, and a commit needs a committer",
                 where=str(self.root or self.git_dir),
-                why=done.words.splitlines()[-1]
-                if done.words
-                else "user.name or user.email is not set",
+                why="user.name and user.email are not both set in git's configuration",
                 next='git config --global user.name "Your Name" && '
                 'git config --global user.email "you@example.org"',
             )
@@ -237,6 +236,7 @@ class Repository(Objects):
         if len(tips) > 1:
             raise RepositoryError(
                 f"`{revision}` means a different commit on each remote",
+                where=str(self.root or self.git_dir),
                 why=", ".join(f"{ref} is {tip}" for tip, ref in sorted(tips.items())),
                 next=f"say which one, for instance {min(tips.values())}",
             )
@@ -262,7 +262,12 @@ def open_repository(path: Path) -> Repository:
     clone, whose missing history would make every answer a guess.
     """
     if not path.is_dir():
-        raise RepositoryError("there is no such folder", where=str(path))
+        raise RepositoryError(
+            "there is no such folder",
+            where=str(path),
+            why="it is not there, or it is a file",
+            next="name an existing one with --repo PATH",
+        )
     done = Git(path).run(
         "rev-parse",
         "--path-format=absolute",
@@ -281,7 +286,7 @@ def open_repository(path: Path) -> Repository:
             "git does not trust the owner of this repository" if owner else "not a git repository",
             where=str(path),
             why=done.words,
-            next=f"git config --global --add safe.directory {path.resolve()}"
+            next=f"git config --global --add safe.directory {shlex.quote(str(path.resolve()))}"
             if owner
             else "run this inside a repository, or name one with --repo PATH",
         )
@@ -292,7 +297,7 @@ def open_repository(path: Path) -> Repository:
             "this clone is shallow: part of its history is missing",
             where=str(root or git_dir),
             why="what has been ported, and onto what, is read from history",
-            next="git fetch --unshallow",
+            next=f"git -C {shlex.quote(str(root or git_dir))} fetch --unshallow",
         )
     return Repository(
         Git(root or Path(git_dir), git_dir=Path(git_dir)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from porttool.errors import PlanError
-from porttool.plan.text import explain, parse_yaml, quoted
+from porttool.plan.text import Lines, explain, parse_yaml, quoted
 from porttool.plan.types import (
     Answer,
     Branch,
@@ -49,6 +50,10 @@ from porttool.plan.types import (
 
 PLAN_NAME = "port.yaml"
 PORTS_FOLDER = "patches"
+_WRITE_ONE = (
+    f"write {PORTS_FOLDER}/NAME/{PLAN_NAME}; a complete one with comments is in what "
+    f"`porttool demo DIR` writes: DIR/{PORTS_FOLDER}/torch-compile/{PLAN_NAME}"
+)
 _MAX_BYTES = 1 << 20
 
 
@@ -103,7 +108,10 @@ class FieldPlan(_Part):
     @model_validator(mode="after")
     def _defaultfits(self) -> FieldPlan:
         if not fits(self.default, self.type):
-            raise refuse(f"the default {self.default!r} is not a value of the type {self.type}")
+            raise refuse(
+                f"the default {self.default!r} is not a value of the type {self.type}",
+                next="give a default of that type, or the type of that default",
+            )
         return self
 
 
@@ -149,34 +157,51 @@ class SwitchPlan(_Part):
             "class", [self.class_name, *(section.class_name for section in self.sections)]
         )
         parts = self.gate.split(".")
+        possible = [
+            f"{self.key}.{section.key}.{field.name}"
+            for section in self.sections
+            for field in section.fields
+            if field.type == "bool" and field.default is False
+        ]
+        nearest = difflib.get_close_matches(self.gate, possible, n=1, cutoff=0.0)
+        advice = (
+            f"write gate: {nearest[0]}"
+            if nearest
+            else "add a field to a section: {name: enabled, type: bool, default: false}"
+        )
         if len(parts) != 3 or parts[0] != self.key:
-            raise refuse(f"gate `{self.gate}` has to be {self.key}.SECTION.FIELD")
+            raise refuse(f"gate `{self.gate}` has to be {self.key}.SECTION.FIELD", next=advice)
         section = next((section for section in self.sections if section.key == parts[1]), None)
         if section is None:
             raise refuse(
                 f"gate `{self.gate}` names no section; "
-                f"there are {quoted(section.key for section in self.sections)}"
+                f"there are {quoted(section.key for section in self.sections)}",
+                next=advice,
             )
         names = {field.name: field for field in section.fields}
         if parts[2] not in names:
             raise refuse(
-                f"gate `{self.gate}` names no field of {section.key}; there are {quoted(names)}"
+                f"gate `{self.gate}` names no field of {section.key}; there are {quoted(names)}",
+                next=advice,
             )
         switch = names[parts[2]]
         if switch.type != "bool" or switch.default is not False:
             raise refuse(
                 f"gate `{self.gate}` is {switch.type} = {switch.default!r}; "
-                "a switch is bool and off (default: false)"
+                "a switch is bool and off (default: false)",
+                next=advice,
             )
         for option in self.options:
             if option not in names or option == parts[2]:
                 raise refuse(
                     f"option `{option}` is not an option in section {section.key}; "
-                    f"there are {quoted(names)}"
+                    f"there are {quoted(names)}",
+                    next=f"remove it from options, or add a field of that name to {section.key}",
                 )
         if {"mode", "options"} <= set(self.options):
             raise refuse(
-                "`mode` and `options` exclude each other in torch.compile; keep one of them"
+                "`mode` and `options` exclude each other in torch.compile; keep one of them",
+                next="remove `mode` or `options` from options",
             )
         return self
 
@@ -201,7 +226,10 @@ class ClausePlan(_Part):
     def _one_condition(self) -> ClausePlan:
         given = {"at_least", "equals"} & self.model_fields_set
         if len(given) != 1:
-            raise refuse(f"`{self.key}` needs exactly one of at_least and equals")
+            raise refuse(
+                f"`{self.key}` needs exactly one of at_least and equals",
+                next=f"write {{key: {self.key}, at_least: 1024}}, or equals: with a value",
+            )
         return self
 
 
@@ -231,16 +259,25 @@ class RunPlan(_Part):
     @model_validator(mode="after")
     def _resume_names_a_checkpoint(self) -> RunPlan:
         if self.resume and self.checkpoint is None:
-            raise refuse("resume needs the name of the checkpoint that a run leaves: checkpoint")
+            raise refuse(
+                "resume needs the name of the checkpoint that a run leaves: checkpoint",
+                next="add `checkpoint:` with the file's name in {out}, or remove resume",
+            )
         if self.resume and not any("{checkpoint}" in word for word in self.resume):
-            raise refuse("no word of resume holds {checkpoint}, so nothing would be loaded")
+            raise refuse(
+                "no word of resume holds {checkpoint}, so nothing would be loaded",
+                next='add the words that load one, such as [--resume, "{checkpoint}"]',
+            )
         return self
 
     @field_validator("command")
     @classmethod
     def _command_writes_somewhere(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not any("{out}" in word for word in value):
-            raise refuse("no word of the command holds {out}, so two runs would write to one place")
+            raise refuse(
+                "no word of the command holds {out}, so two runs would write to one place",
+                next='add the words that choose the folder, such as [--out, "{out}"]',
+            )
         return value
 
 
@@ -326,15 +363,14 @@ def load_plan(path: Path) -> Plan:
         data = _read(path, path.parent)
     except FileNotFoundError:
         raise PlanError(
-            "there is no such port",
-            where=str(path),
-            next="porttool init COMMIT drafts a port.yaml from a commit",
+            "there is no such port", where=str(path), why="no such file", next=_WRITE_ONE
         ) from None
     raw, lines = parse_yaml(path, data)
     try:
         document = PlanDocument.model_validate(raw)
     except ValidationError as error:
         raise explain(path, error, lines) from None
+    _check_folder(path, document.name, lines)
     patches = []
     for name in document.patches:
         try:
@@ -343,7 +379,9 @@ def load_plan(path: Path) -> Plan:
             raise PlanError(
                 f"the patch {name} does not exist",
                 where=f"{path}:{lines.get(('patches',), 1)} (patches)",
-                next=f"write it with: git format-patch -1 -o {path.parent} COMMIT",
+                why=f"there is no file {path.parent / name}",
+                next="remove it from patches, or write it: git format-patch -1 --stdout COMMIT > "
+                f"{shlex.quote(str(path.parent / name))}",
             ) from None
     values = {name: getattr(document, name) for name in PlanDocument.model_fields}
     digest = _digest([PatchFile(PLAN_NAME, data), *patches])
@@ -357,29 +395,65 @@ def find_plan(root: Path, port: str | None = None) -> Path:
     """
     known = sorted(folder.parent.name for folder in (root / PORTS_FOLDER).glob(f"*/{PLAN_NAME}"))
     if port is None:
+        if not known and _is_git_folder(root):
+            raise _no_working_tree(root)
         if len(known) == 1:
             return root / PORTS_FOLDER / known[0] / PLAN_NAME
-        what = (
-            f"there are {len(known)} ports and none was named"
-            if known
-            else "this repository has no port"
-        )
+        if not known:
+            raise PlanError(
+                "this repository has no port",
+                where=str(root / PORTS_FOLDER),
+                why=f"no folder under {PORTS_FOLDER}/ holds a {PLAN_NAME}",
+                next=_WRITE_ONE,
+            )
         raise PlanError(
-            what,
+            f"there are {len(known)} ports and none was named",
             where=str(root / PORTS_FOLDER),
-            why=f"the ports here are {quoted(known)}" if known else None,
-            next="name one of them" if known else "porttool init COMMIT drafts one from a commit",
+            why=f"the ports here are {quoted(known)}",
+            next=f"name one of them, for instance: porttool apply {shlex.quote(known[0])}",
         )
     for candidate in (root / PORTS_FOLDER / port / PLAN_NAME, Path(port) / PLAN_NAME, Path(port)):
         if candidate.is_file():
             return candidate
+    if not known and _is_git_folder(root):
+        raise _no_working_tree(root)
     nearest = difflib.get_close_matches(port, known, n=1)
     raise PlanError(
         f"there is no port `{port}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""),
         where=str(root / PORTS_FOLDER),
         why=f"the ports here are {quoted(known)}" if known else "this repository has no port",
-        next="give a name from that list, or a path to a port.yaml",
+        next=f"porttool apply {shlex.quote((nearest or known)[0])}, or a path to a {PLAN_NAME}"
+        if known
+        else _WRITE_ONE,
     )
+
+
+def _is_git_folder(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+
+
+def _no_working_tree(root: Path) -> PlanError:
+    return PlanError(
+        f"{PORTS_FOLDER}/ was not found: this is no working tree",
+        where=str(root),
+        why=f"ports are read from {PORTS_FOLDER}/ in a working tree; a bare repository and the "
+        "inside of .git have none",
+        next=f"name the plan by its path: porttool apply PATH/TO/{PLAN_NAME} "
+        f"--repo {shlex.quote(str(root))}",
+    )
+
+
+def _check_folder(path: Path, name: str, lines: Lines) -> None:
+    """Hold a port's name against its folder's, by which commands find it."""
+    folder = path.parent.resolve()
+    if folder.parent.name == PORTS_FOLDER and folder.name != name:
+        raise PlanError(
+            f"the port `{name}` lies in the folder `{folder.name}`",
+            where=f"{path}:{lines.get(('name',), 1)} (name)",
+            why="commands find a port by its folder, and its branch is named by its name",
+            next=f"write name: {folder.name}, or rename the folder: "
+            f"mv {shlex.quote(str(folder))} {shlex.quote(str(folder.parent / name))}",
+        )
 
 
 def plan_schema() -> dict[str, Any]:
@@ -403,11 +477,16 @@ def _read(path: Path, folder: Path) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise PlanError(f"{path.name} cannot be read: {error.strerror}", where=str(path)) from error
+        raise PlanError(
+            f"{path.name} cannot be read: {error.strerror}",
+            where=str(path),
+            next=f"ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}",
+        ) from error
     raise PlanError(
         f"{path.name} is not a file of at most {_MAX_BYTES} bytes",
         where=str(path),
         why=f"it has {size} bytes" if path.is_file() else "it is not a regular file",
+        next="split it, or name another file" if path.is_file() else "put a plain file there",
     )
 
 

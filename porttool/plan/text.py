@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,21 @@ _MAX_VALUES = 20_000  # an alias that is used over and over expands past any fil
 
 Lines = dict[tuple[str | int, ...], int]
 
+# What pydantic calls a wrong type: what is expected instead, and how that is written.
+_EXPECTED = {
+    "string_type": ("text", '"text"'),
+    "int_type": ("a whole number", "1"),
+    "float_type": ("a number", "1.5"),
+    "bool_type": ("true or false", "false"),
+    "tuple_type": ("a list", "[first, second]"),
+    "list_type": ("a list", "[first, second]"),
+    "mapping_type": ("keys with values", "{key: value}"),
+    "dict_type": ("keys with values", "{key: value}"),
+    "model_type": ("keys with values", "{key: value}"),
+    "none_required": ("null", "null"),
+}
+_LEAST = "write at least name, experiment.branch and experiment.commits"
+
 
 def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
     """Return plain values and the line (from 1) of every key and item.
@@ -29,7 +45,13 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise PlanError("port.yaml is not UTF-8", where=f"{path}:{line}") from error
+        raise PlanError(
+            "port.yaml is not UTF-8",
+            where=f"{path}:{line}",
+            why=f"byte {data[error.start]:#04x} begins no character",
+            next="save it as UTF-8; from Latin-1: "
+            f"iconv -f LATIN1 -t UTF-8 {shlex.quote(str(path))} > port-utf8.yaml",
+        ) from error
     try:
         tree = YAML(typ="rt", pure=True).load(io.StringIO(text))
     except MarkedYAMLError as error:
@@ -37,10 +59,10 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
         # ruamel's own advice about duplicate keys follows on further lines.
         problem = str(error.problem or error.context).strip().split("\n")[0]
-        raise PlanError(f"port.yaml is not YAML: {problem}", where=where) from error
+        raise _not_yaml(problem, where) from error
     except (YAMLError, ValueError, RecursionError) as error:
         problem = str(error).strip().split("\n")[0]
-        raise PlanError(f"port.yaml is not YAML: {problem}", where=str(path)) from error
+        raise _not_yaml(problem, str(path)) from error
     lines: Lines = {(): 1}
     count = 0
 
@@ -49,7 +71,10 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
         count += 1
         if count > _MAX_VALUES or len(at) > 50:
             raise PlanError(
-                "port.yaml is not a plan: aliases make it endless", where=f"{path}:{lines[at[:-1]]}"
+                "port.yaml is not a plan: aliases make it endless",
+                where=f"{path}:{lines[at[:-1]]}",
+                why=f"it has more than {_MAX_VALUES} values, or more than 50 levels",
+                next="write the values out instead of `*name`",
             )
         if isinstance(node, CommentedMap):
             mapping = {}
@@ -116,13 +141,71 @@ def explain(path: Path, error: ValidationError, lines: Lines) -> PlanError:
         return PlanError(
             f"`{_dotted(tuple(detail['loc']))}` is missing{more}",
             where=where,
-            next=f"add {missing}:",
+            next=f"add `{missing}:` there, as the plan that `porttool demo DIR` writes has it",
         )
-    seen = detail["input"]
-    value = (
-        f" (value: {seen!r})" if isinstance(seen, str | int | float | bool) or seen is None else ""
+    same = [other for _, place, other in found if place == at]
+    expected = list(dict.fromkeys(other["type"] for other in same))
+    if all(kind in _EXPECTED for kind in expected):
+        kinds = " or ".join(_EXPECTED[kind][0] for kind in expected)
+        others = len(found) - len(same)
+        return PlanError(
+            f"{f'`{key}`' if key else path.name} has to be {kinds}"
+            + (f" (and {others} more)" if others else ""),
+            where=where,
+            why=f"it is {_seen(detail['input'])}",
+            next=_written(at, _EXPECTED[expected[0]][1] if len(expected) == 1 else "1"),
+        )
+    name = key or path.name
+    reason = _bound(detail["type"], context) or detail["msg"]
+    return PlanError(
+        f"`{name}`: {reason}{more}",
+        where=where,
+        why=f"it is {_seen(detail['input'])}" if _is_scalar(detail["input"]) else None,
+        next=context.get("next") or f"correct {name} in that line",
     )
-    return PlanError(f"`{key or path.name}`: {detail['msg']}{more}", where=f"{where}{value}")
+
+
+def _written(at: tuple[str | int, ...], value: str) -> str:
+    if not at:
+        return _LEAST
+    return f"write it like this: {f'{at[-1]}: ' if isinstance(at[-1], str) else ''}{value}"
+
+
+def _bound(kind: str, context: Mapping[str, Any]) -> str | None:
+    """Return what a value of the right type has to fulfil, where it is not a validator's own."""
+    if kind == "greater_than_equal":
+        return f"has to be at least {context['ge']}"
+    if kind == "less_than_equal":
+        return f"has to be at most {context['le']}"
+    if kind == "too_short":
+        return "has to hold at least one entry"
+    return f"has to be {context['expected']}" if kind == "literal_error" else None
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _seen(value: object) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if isinstance(value, int | float):
+        return f"the number {value!r}"
+    return "a list" if isinstance(value, list | tuple) else "keys with values"
+
+
+def _not_yaml(problem: str, where: str) -> PlanError:
+    return PlanError(
+        f"port.yaml is not YAML: {problem}",
+        where=where,
+        next="remove one of the two"
+        if problem.startswith("found duplicate key")
+        else "close what is open there, and put text with `: `, `#`, brackets or braces in quotes",
+    )
 
 
 def _dotted(at: tuple[str | int, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+import shlex
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -15,23 +16,27 @@ from porttool.git.paths import unsafe_plan_path, unsafe_ref
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
-def refuse(reason: str) -> PydanticCustomError:
+def refuse(reason: str, *, next: str | None = None) -> PydanticCustomError:
     """Return the error with which a validator says no, in words that follow the key."""
     # The reason may hold braces, which pydantic would take for its own placeholders.
-    return PydanticCustomError("plan", "{reason}", {"reason": reason})
+    return PydanticCustomError("plan", "{reason}", {"reason": reason, "next": next})
 
 
 def _check_path(value: str) -> str:
     reason = unsafe_plan_path(value)
     if reason is not None:
-        raise refuse(f"not a path inside the repository: {reason}")
+        raise refuse(
+            f"not a path inside the repository: {reason}",
+            next="write it as seen from the top of the repository, such as src/config.py",
+        )
     return value
 
 
 def _check_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value) or unsafe_ref(value) is not None:
         raise refuse(
-            "a port's name is letters, digits, dots, dashes and underscores: it names a branch"
+            "a port's name is letters, digits, dots, dashes and underscores: it names a branch",
+            next="give the port another name, and its folder under patches/ the same one",
         )
     return value
 
@@ -39,14 +44,17 @@ def _check_name(value: str) -> str:
 def _check_branch(value: str) -> str:
     reason = unsafe_ref(value)
     if reason is not None:
-        raise refuse(f"not a branch name: {reason}")
+        raise refuse(
+            f"not a branch name: {reason}", next="name a branch that is there: git branch --all"
+        )
     return value
 
 
 def _check_id(value: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", value):
         raise refuse(
-            "a commit is named by its full id, 40 hexadecimal digits (git rev-parse COMMIT)"
+            "a commit is named by its full id, 40 hexadecimal digits",
+            next=f"write what this prints: git rev-parse {shlex.quote(f'{value}^{{commit}}')}",
         )
     return value
 
@@ -128,7 +136,7 @@ def all_different(what: str, names: list[str]) -> None:
     """Refuse a name that is there twice."""
     for name in names:
         if names.count(name) > 1:
-            raise refuse(f"{what} `{name}` is there twice")
+            raise refuse(f"{what} `{name}` is there twice", next="rename or remove one of the two")
 
 
 def fits(value: object, annotation: str) -> bool:

@@ -6,7 +6,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from porttool.report import Check, LedgerEntry, Report, Seed, Site, next_step
+from porttool.report import (
+    UP_TO_DATE,
+    Check,
+    LedgerEntry,
+    Report,
+    Seed,
+    Site,
+    Standing,
+    counted,
+    next_step,
+)
 from porttool.review.text import (
     WORDS,
     look_place,
@@ -42,17 +52,18 @@ class _Section:
     def text(self, count: int, pointer: str) -> str:
         kept = self.between.join(self.rows[:count])
         cut = len(self.rows) - count
-        more = f"\n\n*{cut} more {self.noun} are cut here; {pointer}*" if cut else ""
+        is_cut = f"{self.noun} are" if cut > 1 else f"{self.noun.removesuffix('s')} is"
+        more = f"\n\n*{cut} more {is_cut} cut here; {pointer}*" if cut else ""
         return f"## {self.title}\n\n{self.lead}{kept}{more}".rstrip()
 
 
-def markdown(report: Report, limit: int = LIMIT) -> str:
+def markdown(report: Report, limit: int = LIMIT, standing: Standing = UP_TO_DATE) -> str:
     """Return the whole report in fewer than `limit` characters.
 
     What does not fit is cut from the end of the tables, the ledger first, and every cut says how
     many rows it took and which command shows them.
     """
-    head = _head(report)
+    head = _head(report, standing)
     sections = [section(report) for section in _SECTIONS]
     sections = [section for section in sections if section.lead or section.rows]
     pointer = f"`porttool review {report.port}` shows all of them."
@@ -119,13 +130,13 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _head(report: Report) -> str:
+def _head(report: Report, standing: Standing) -> str:
     lines = [f"# Port {code(report.port)} onto {code(report.onto)}", ""]
     tip = f" at {code(report.tip[:12])}" if report.tip else " (not written)"
     lines.append(
         f"**Verdict: {report.verdict}.** Branch {code(report.branch)}{tip}, made on "
         f"{code(report.onto)} at {code(report.onto_id[:12])}, plan {code(report.digest[:12])}, "
-        f"porttool {_entities(report.version)}. Next: {code(next_step(report))}."
+        f"porttool {_entities(report.version)}. Next: {code(next_step(report, standing))}."
     )
     return "\n".join(lines)
 
@@ -154,7 +165,7 @@ def _ported(report: Report) -> _Section:
     ]
     lines += [f"- commit {code(c.id[:12])} {code(c.subject)}" for c in report.series]
     lines += [
-        f"- left out by the plan: {code(left.folder)}, {left.files} files that name what is ported"
+        f"- left out by the plan: {code(left.folder)}, {counted(left.files, 'file')} on the subject"
         for left in report.excluded
     ]
     lines += [
@@ -164,7 +175,7 @@ def _ported(report: Report) -> _Section:
         kind = "same result on a plain object" if rule.neutral else "for wrapped objects only"
         lines.append(
             f"- rule: {code(rule.before)} becomes {code(rule.after)} "
-            f"({kind}; learned from {len(rule.examples)} edits)"
+            f"({kind}; learned from {counted(len(rule.examples), 'edit')})"
         )
     if report.gate:
         gate = report.gate

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from porttool.report import Report, next_step
+from porttool.report import UP_TO_DATE, Report, Standing, counted, next_step
 from porttool.review.text import (
     WORDS,
     look_place,
@@ -34,7 +37,7 @@ _STYLES = {
 _CELL = 600
 
 
-def terminal(report: Report) -> RenderableType:
+def terminal(report: Report, standing: Standing = UP_TO_DATE) -> RenderableType:
     """Return the whole report; every text of the repository's is shown as text, never as markup."""
     blocks: list[RenderableType] = [_head(report)]
     for title, block in (
@@ -48,8 +51,31 @@ def terminal(report: Report) -> RenderableType:
     ):
         if block is not None:
             blocks += [Text(f"\n{title}", style="bold"), Padding(block, (0, 0, 0, 2))]
-    blocks.append(Text.assemble("\nNext: ", (visible(next_step(report)), "bold")))
+    blocks.append(Text.assemble("\nNext: ", (visible(next_step(report, standing)), "bold")))
     return Group(*blocks)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A path and a line that break after a slash, never within a name that fits the column."""
+
+    text: str
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(max(map(len, self._pieces())), len(self.text)).clamp(
+            max_width=options.max_width
+        )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = [""]
+        for piece in self._pieces():
+            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield Text("\n".join(lines), overflow="fold")
+
+    def _pieces(self) -> list[str]:
+        return re.findall(r"[^/]*/|[^/]+$", self.text) or [self.text]
 
 
 def _cell(text: str, style: str = "") -> Text:
@@ -82,7 +108,7 @@ def _look_first(report: Report) -> RenderableType | None:
         return Text("Nothing stands out: no open question, no hazard, nothing that moved.")
     table = _grid(3)
     for look in report.look_first:
-        table.add_row(_cell(look.kind, "bold"), _cell(look_place(look)), _cell(look.why))
+        table.add_row(_cell(look.kind, "bold"), _Place(look_place(look)), _cell(look.why))
     if not report.answers:
         return table
     answers = Text("\n".join(["", "Add to port.yaml:", *map(visible, report.answers)]))
@@ -93,7 +119,7 @@ def _ported(report: Report) -> RenderableType | None:
     lines = [f"experiment {e.id[:12]} {e.subject} ({e.author})" for e in report.experiment]
     lines += [f"commit {c.id[:12]} {c.subject}" for c in report.series]
     lines += [
-        f"left out by the plan: {left.folder}, {left.files} files that name what is ported"
+        f"left out by the plan: {left.folder}, {counted(left.files, 'file')} on the subject"
         for left in report.excluded
     ]
     lines += [f"patch {patch.name}: {patch.subject}" for patch in report.patches]
@@ -118,7 +144,7 @@ def _seeds(report: Report) -> RenderableType | None:
     for seed in report.seeds:
         moved = f"moved from {seed.moved_from}" if seed.moved_from else ""
         table.add_row(
-            _cell(place(seed.path, seed.line)),
+            _Place(place(seed.path, seed.line)),
             _cell(seed.target or seed.constructor),
             _cell(f"{seed.form}: {seed.call}"),
             _cell("; ".join(filter(None, (moved, seed.note)))),
@@ -135,7 +161,7 @@ def _sites(report: Report) -> RenderableType | None:
         new = "" if site.known else "new: "
         what = Text.assemble(_cell(site.text), "\n", _cell("; ".join(site.reasons), "dim"))
         table.add_row(
-            _cell(place(site.path, site.line)),
+            _Place(place(site.path, site.line)),
             _cell(new + WORDS[site.action] + became, _STYLES.get(site.action, "")),
             what,
         )
@@ -148,7 +174,7 @@ def _ledger(report: Report) -> RenderableType | None:
     table = _grid(3)
     for entry in report.ledger:
         where = place(entry.path, entry.line_before)
-        table.add_row(_cell(where), _cell(entry.outcome), _cell(entry.why))
+        table.add_row(_Place(where), _cell(entry.outcome), _cell(entry.why))
     return table
 
 

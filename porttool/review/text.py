@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from porttool.report import Look, Report, Site
+from porttool.report import Look, Report, Site, counted
 
 _HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -29,6 +29,12 @@ def short(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit} characters more)"
+
+
+def short_line(text: str, limit: int) -> str:
+    """Return one line of at most `limit` characters; an ellipsis where some are missing."""
+    shown = visible(text)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
 
 
 def place(path: str, line: int) -> str:
@@ -71,7 +77,7 @@ def site_counts(report: Report) -> str:
         counts[site.action] += 1
     new = sum(not site.known for site in report.sites)
     parts = [f"{count} {WORDS[action]}" for action, count in counts.items() if count]
-    return ", ".join([f"{len(report.sites)} sites", *parts, f"{new} gained by main since"])
+    return ", ".join([counted(len(report.sites), "site"), *parts, f"{new} gained by main since"])
 
 
 def _escape(char: str) -> str:

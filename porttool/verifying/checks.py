@@ -29,6 +29,9 @@ from porttool.report import Check
 TAIL_LINES = 40
 LINE_CHARS = 400
 GRACE_S = 5.0
+START_S = 60.0
+
+WATCH = Path(__file__).parent / "probes" / "end_orphans.py"
 
 _DROPPED = (
     "PYTHONDONTWRITEBYTECODE",  # bytecode and numba caches make the second program start faster
@@ -82,6 +85,30 @@ def find_python(root: Path) -> Path:
     return Path(sys.executable)
 
 
+def python_fault(python: Path) -> str:
+    """Return why a path is no Python that starts, or "" where it is one."""
+    if not python.exists():
+        return "there is no such file"
+    if not python.is_file() or not os.access(python, os.X_OK):
+        return "it is not a program"
+    try:
+        done = subprocess.run(
+            [python, "-S", "-c", "print('started')"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=START_S,
+        )
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"it did not run one line within {START_S:g} s"
+    if done.stdout.strip() == b"started":
+        return ""
+    words = [_plain(line) for line in done.stderr.splitlines() if line.strip()]
+    return f"it does not run Python: {words[-1] if words else f'exit code {done.returncode}'}"
+
+
 def workplace(
     folder: Path, python: Path, *, pythonpath: Iterable[str], variables: Mapping[str, str]
 ) -> Workplace:
@@ -116,14 +143,27 @@ def as_check(name: str, finished: Finished) -> Check:
 
 
 class Processes:
-    """The programs that are running now; leaving the block ends those that still do."""
+    """The programs that are running now; leaving the block ends those that still do.
+
+    One more process watches a pipe that closes with this one, so that they end even if it is
+    killed and can do nothing any more.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._live: set[subprocess.Popen[bytes]] = set()
         self._closed = False
+        self._watch: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Processes:
+        self._watch = subprocess.Popen(
+            [sys.executable, "-S", "-E", str(WATCH)],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         return self
 
     def __exit__(
@@ -139,6 +179,18 @@ class Processes:
             _signal(process, signal.SIGTERM)
         for process in live:
             _end(process)
+        if self._watch is not None:
+            assert self._watch.stdin is not None
+            # It holds the ids of what was ended here; they may be another's soon.
+            self._watch.kill()
+            self._watch.stdin.close()
+            self._watch.wait()
+
+    def _tell(self, word: str, process: subprocess.Popen[bytes]) -> None:
+        if self._watch is not None and self._watch.stdin is not None:
+            # Without its watch a program still runs as well.
+            with contextlib.suppress(OSError, ValueError):
+                self._watch.stdin.write(f"{word}{process.pid}\n".encode())
 
     def run(self, command: Sequence[str], place: Workplace, *, timeout_s: float) -> Finished:
         """Run a program to its end or to the time limit; what it started ends with it.
@@ -167,6 +219,7 @@ class Processes:
                 problem = f"`{command[0]}` cannot be started: {error.strerror}"
                 return Finished(shown, 127, time.monotonic() - begun, (), problem)
             self._live.add(process)
+            self._tell("+", process)
         tail = _Tail()
         assert process.stdout is not None
         reader = threading.Thread(target=tail.read, args=(process.stdout,), daemon=True)
@@ -183,6 +236,7 @@ class Processes:
         reader.join(GRACE_S)
         with self._lock:
             self._live.discard(process)
+            self._tell("-", process)
         code = None if problem else process.returncode
         if code is not None and code < 0:
             problem = f"killed by {signal.Signals(-code).name}"

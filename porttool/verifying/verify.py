@@ -18,16 +18,36 @@ from pathlib import Path
 from typing import TypeVar
 
 from porttool.account import tool_version
-from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED
+from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED, PortError
 from porttool.git.checkout import checkout
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
 from porttool.plan.plan import CheckPlan, Plan
 from porttool.precondition import expected_precondition, read_precondition
 from porttool.proving import proof as proofs
-from porttool.record import load_report, store_report
-from porttool.report import Check, FileProof, Precondition, Proof, Report, Timing, Verdict
-from porttool.verifying.checks import Processes, Workplace, as_check, find_python, workplace
+from porttool.record import load_report, standing_of, store_report
+from porttool.report import (
+    UP_TO_DATE,
+    Check,
+    FileProof,
+    Precondition,
+    Proof,
+    Report,
+    Standing,
+    Timing,
+    Verdict,
+    counted,
+    next_step,
+    remake_command,
+)
+from porttool.verifying.checks import (
+    Processes,
+    Workplace,
+    as_check,
+    find_python,
+    python_fault,
+    workplace,
+)
 from porttool.verifying.trial import (
     FRAMES,
     SAME,
@@ -56,6 +76,10 @@ Progress = Callable[[str], None]
 Prove = Callable[[CommitId, CommitId], proofs.Proof]
 
 
+class CannotVerify(PortError):
+    """The branch is not what the plan describes, or nothing can be run; nothing was."""
+
+
 @dataclass(frozen=True)
 class Verified:
     """The report with its checks and verdict, as it was stored, and what to tell the user."""
@@ -63,6 +87,12 @@ class Verified:
     report: Report
     exit_code: int
     message: str
+    standing: Standing = UP_TO_DATE
+
+    @property
+    def next(self) -> str:
+        """The command to type next."""
+        return next_step(self.report, self.standing)
 
 
 def verify(
@@ -81,14 +111,19 @@ def verify(
     the verdict is still parked. Where there is no branch because the precondition parks the port,
     the answer says so and nothing is stored.
 
-    Raises RepositoryError where there is no branch, or no report came with it.
+    Raises RepositoryError where there is no branch, or no report came with it, and CannotVerify
+    where the plan has changed since, onto was merged into the branch, or Python does not start.
     """
     begun = time.monotonic()
+    interpreter = python or find_python(repo.root or repo.git_dir)
+    _refuse_python(interpreter, given=python is not None)
     if repo.find(plan.review_branch) is None:
         parked = _parked_without_branch(repo, plan)
         if parked is not None:
             return Verified(parked, EXIT_PARKED, _message(parked))
-    report = load_report(repo, plan.review_branch, plan.name)
+    report = load_report(repo, plan)
+    standing = standing_of(repo, plan, report)
+    _refuse_branch(plan, report, standing)
     onto, tip = CommitId(report.onto_id), CommitId(report.tip)
     progress("precondition")
     precondition = read_precondition(repo, plan, tip)
@@ -98,7 +133,7 @@ def verify(
         progress("proof by syntax")
         proof, check = _prove(prove, onto, tip)
         checks.append(check)
-        checks += _run_programs(repo, plan, (onto, tip), python, progress)
+        checks += _run_programs(repo, plan, (onto, tip), interpreter, progress)
         if proof.holds and any(c.name == SAME and c.status == "passed" for c in checks):
             proof = dataclasses.replace(
                 proof, tier="run", assumes=(*proof.assumes, *_run_assumes(plan))
@@ -114,17 +149,52 @@ def verify(
         timings=(*timings, Timing("verify", round(time.monotonic() - begun, 3))),
     )
     store_report(repo, report)
-    return Verified(report, _EXIT[verdict], _message(report))
+    return Verified(report, _EXIT[verdict], _message(report, standing), standing)
+
+
+def _refuse_python(interpreter: Path, *, given: bool) -> None:
+    fault = python_fault(interpreter)
+    if fault:
+        raise CannotVerify(
+            "the project's Python cannot be used, and nothing was run",
+            where=f"--python {interpreter}" if given else str(interpreter),
+            why=fault,
+            next="porttool verify --python PATH, with the interpreter that the project's "
+            "dependencies are installed for",
+        )
+
+
+def _refuse_branch(plan: Plan, report: Report, standing: Standing) -> None:
+    if standing.merged:
+        return
+    again = remake_command(plan.name, report.branch, report.onto, standing)
+    again = f"{again} && porttool verify {plan.name}"
+    if standing.outdated:
+        raise CannotVerify(
+            "port.yaml or a patch changed since the branch was made, and nothing was run",
+            where=f"{plan.path}, and {report.branch} at {report.tip[:12]}",
+            why=f"the branch was made from the plan {report.digest[:12]}, this one is "
+            f"{plan.digest[:12]}: a verdict would be about another port",
+            next=again,
+        )
+    if standing.took_in:
+        raise CannotVerify(
+            f"{report.onto} was merged into {report.branch}, and nothing was run",
+            where=f"{report.branch} at {report.tip[:12]}",
+            why=f"it holds {counted(standing.took_in, 'commit')} of {report.onto} beyond "
+            f"{report.onto_id[:12]}, which it was made on: what it is to be compared with is not "
+            "what it was made from",
+            next=again,
+        )
 
 
 def _run_programs(
     repo: Repository,
     plan: Plan,
     ends: tuple[CommitId, CommitId],
-    python: Path | None,
+    interpreter: Path,
     progress: Progress,
 ) -> list[Check]:
-    interpreter = python or find_python(repo.root or repo.git_dir)
     wanted = plan.verify
     with (
         tempfile.TemporaryDirectory(prefix="porttool-verify-") as scratch,
@@ -316,10 +386,23 @@ _EXIT: dict[Verdict, int] = {
 }
 
 
-def _message(report: Report) -> str:
-    failed = [check for check in report.checks if check.status == "failed"]
-    skipped_ones = sum(check.status == "skipped" for check in report.checks)
-    facts = [f"{len(report.checks) - len(failed) - skipped_ones} checks passed"]
-    facts += [f"{len(failed)} failed ({failed[0].name})"] if failed else []
-    facts += [f"{skipped_ones} skipped"] if skipped_ones else []
-    return f"{report.branch} is {report.verdict}: {', '.join(facts)}"
+def _message(report: Report, standing: Standing = UP_TO_DATE) -> str:
+    failed = [c for c in report.checks if c.status == "failed" and c.name != "precondition"]
+    passed = sum(check.status == "passed" for check in report.checks)
+    left_out = sum(check.status == "skipped" for check in report.checks)
+    if failed:
+        checks = counted(len(report.checks), "check")
+        facts = [f"{len(failed)} of {checks} ({failed[0].name})"]
+    elif report.verdict == "parked":
+        facts = [f"{report.precondition.config} does not meet the precondition"]
+        facts += [f"{counted(passed, 'check')} passed"] if passed else []
+    else:
+        facts = [f"{counted(passed, 'check')} passed"]
+    facts += [f"{left_out} skipped"] if left_out else []
+    if not report.tip:
+        facts.append("there is no branch")
+    elif not any(check.name == SAME and check.status != "skipped" for check in report.checks):
+        facts.append("no run was compared")
+    facts += [f"stale by {counted(standing.stale, 'commit')}"] if standing.stale else []
+    branch = f"{report.branch} on {report.onto}" if standing.elsewhere else report.branch
+    return f"{branch} {report.verdict}: {', '.join(facts)}"

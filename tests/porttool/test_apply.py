@@ -295,6 +295,7 @@ def test_commits_of_a_chain_are_one_experiment(make_repo):
 
 def test_an_experiment_that_is_nowhere_names_the_fetch(make_repo):
     repo = make_repo({"a.py": BASE, "patches/x/port.yaml": PLAN.format(commits="a" * 40)})
+    repo.git("remote", "add", "origin", "nowhere.git")
     with pytest.raises(RepositoryError) as caught:
         run(repo)
     assert caught.value.next == "git fetch origin exp"

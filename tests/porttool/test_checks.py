@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -203,3 +204,26 @@ def test_an_interpreter_of_an_environment_keeps_its_packages(tmp_path: Path) -> 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     place = workplace(tmp_path, home / "bin" / "python", pythonpath=(), variables={})
     assert run_code(place, "import sys; print(sys.prefix)").tail == (str(home),)
+
+
+def test_what_is_running_ends_even_when_the_tool_is_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "pids"
+    child = (
+        "import os, subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(mark)!r}, 'w').write(f'{{os.getpid()}} {{other.pid}} .')\n"
+        "time.sleep(600)\n"
+    )
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from porttool.verifying.checks import Processes, workplace\n"
+        "place = workplace(Path(sys.argv[1]), Path(sys.executable), pythonpath=(), variables={})\n"
+        "with Processes() as processes:\n"
+        "    processes.run(('python', '-c', sys.argv[2]), place, timeout_s=600)\n"
+    )
+    tool = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), child])
+    assert wait_for(lambda: mark.exists() and mark.read_text().endswith("."))
+    tool.send_signal(signal.SIGKILL)
+    tool.wait()
+    pids = [int(word) for word in mark.read_text().split()[:2]]
+    assert wait_for(lambda: not any(map(is_alive, pids)))

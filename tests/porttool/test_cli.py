@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from porttool.cli import app
+from porttool.cli import LINE, _progress, app
 from porttool.report import from_json
 
 CONFIG = '''\
@@ -157,7 +158,10 @@ def test_from_apply_to_merged(porttool: Shell) -> None:
     assert "created port/compile-it with 2 commits" in applied.stdout
     assert "next: porttool verify compile-it" in applied.stdout
     assert re.search(
-        r"^  new site src/learner\.py:\d+: `self\.net\.state_dict\(\)`", applied.stdout, re.M
+        r"^  src/learner\.py\n(?:    .*\n)*"
+        r"    new site learner\.py:\d+: `self\.net\.state_dict\(\)`",
+        applied.stdout,
+        re.M,
     )
     assert applied.stderr.count("\n") >= 4
     assert porttool.work.git("status", "--porcelain") == before
@@ -171,7 +175,10 @@ def test_from_apply_to_merged(porttool: Shell) -> None:
 
     verified = porttool("verify")
     assert verified.exit_code == 0, verified.stdout + verified.stderr
-    assert "port/compile-it is ready: 3 checks passed, 1 skipped" in verified.stdout
+    assert (
+        "port/compile-it ready: 3 checks passed, 1 skipped, no run was compared\n"
+        in verified.stdout
+    )
     assert "next: git merge --no-ff port/compile-it" in verified.stdout
     assert "imports" in verified.stderr
 
@@ -239,7 +246,7 @@ def test_a_failed_check_exits_with_4_and_shows_its_end(porttool: Shell) -> None:
         (("verify",), 2, "there is no branch `port/compile-it` yet"),
         (("review",), 2, "next:  porttool apply compile-it --onto main"),
         (("apply", "compile"), 2, "did you mean `compile-it`?"),
-        (("apply", "--onto", "gone"), 2, "there is no commit `gone` here"),
+        (("apply", "--onto", "gone"), 2, "there is no branch or commit `gone`"),
         (("apply", "--no-such-option"), 2, "--no-such-option"),
         (("port",), 2, "port"),
         (("status", "--repo", "nowhere"), 2, "there is no such folder"),
@@ -300,7 +307,7 @@ def test_an_interruption_ends_the_check_and_says_one_line(
     running.send_signal(number)
     output, errors = running.communicate(timeout=60)
     assert (running.returncode, output) == (130, "")
-    assert errors.splitlines()[-1] == "interrupted; nothing was published after that"
+    assert errors.splitlines()[-1] == "interrupted; nothing was changed"
     assert "Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
@@ -342,3 +349,121 @@ def test_nothing_heavy_is_imported_before_it_is_needed(
         own = {name for name in loaded if name.startswith("porttool")}
         assert own == {"porttool", "porttool.cli"}
         assert not {"git", "ruamel"} & loaded
+
+
+INTERRUPTED = """\
+import os, signal, sys
+wanted, number = sys.argv.pop(1), int(sys.argv.pop(1))
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Finder())
+from porttool.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "number", "words"),
+    [
+        ("typer", signal.SIGINT, "nothing was changed"),
+        ("porttool.errors", signal.SIGINT, "nothing was changed"),
+        ("porttool.git.repo", signal.SIGTERM, "nothing was changed"),
+        ("porttool.apply", signal.SIGINT, "no branch was made"),
+        ("porttool.review.text", signal.SIGINT, "no branch was made"),
+    ],
+)
+def test_an_interruption_while_it_starts_is_one_line(
+    porttool: Shell, module: str, number: signal.Signals, words: str
+) -> None:
+    before = porttool.refs()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module, str(int(number)), "apply"],
+        cwd=porttool.work.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"interrupted; {words}\n")
+    assert porttool.refs() == before
+
+
+def test_an_interruption_after_the_branch_was_made_says_so(porttool: Shell) -> None:
+    hook = "import porttool.series as s, os, signal\n"
+    hook += "publish = s.publish_with_note\n"
+    hook += "def late(*a, **k): publish(*a, **k); os.kill(os.getpid(), signal.SIGINT)\n"
+    hook += "s.publish_with_note = late\nfrom porttool.cli import main\nmain()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", hook, "apply"],
+        cwd=porttool.work.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.splitlines()[-1] == "interrupted; the branch was made before that"
+    assert "refs/heads/port/compile-it" in porttool.refs()
+
+
+@pytest.mark.parametrize("words", [("review",), ("review", "--json"), ("review", "--markdown")])
+def test_a_full_disk_is_one_line(porttool: Shell, words: tuple[str, ...]) -> None:
+    assert porttool("apply").exit_code == 0
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command(*words),
+            cwd=porttool.work.path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "the answer cannot be written to standard output: No space left on device\n",
+    )
+
+
+class _Writes(io.StringIO):
+    """Keeps each write, as the operating system would see it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.seen.append(text)
+        return super().write(text)
+
+
+def test_a_line_of_progress_is_one_write() -> None:
+    writes = _Writes()
+    with contextlib.redirect_stderr(writes), _progress() as progress:
+        progress("one")
+        progress("two\x1b")
+    assert writes.seen == ["one\n", "two\\x1b\n"]
+
+
+def test_the_summary_is_narrow_and_names_a_file_once(porttool: Shell) -> None:
+    lines = porttool("apply").stdout.splitlines()
+    assert max(map(len, lines)) <= LINE
+    assert sum(line.strip() == "src/learner.py" for line in lines) == 1
+    assert not any("characters more" in line for line in lines)
+
+
+def test_verify_with_a_python_that_is_not_there_keeps_the_verdict(porttool: Shell) -> None:
+    assert porttool("apply").exit_code == 0
+    assert porttool("verify").exit_code == 0
+    before = porttool.refs()
+    done = porttool("verify", "--python", "/no/such/python")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--python /no/such/python" in done.stderr
+    assert porttool.refs() == before
+    assert "ready" in porttool("status").stdout
+
+
+def test_the_demos_folder_is_quoted_for_the_shell(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        done = CliRunner().invoke(app, ["demo", "my demo"])
+    assert done.exit_code == 0
+    assert "next: cd 'my demo' && porttool apply" in done.stdout

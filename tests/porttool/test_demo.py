@@ -12,7 +12,7 @@ import pytest
 from porttool.apply import apply
 from porttool.cli import main as command_line
 from porttool.demo import demo_port, write_demo
-from porttool.errors import RepositoryError
+from porttool.errors import NeedsPerson, RepositoryError
 from porttool.git.repo import open_repository
 from porttool.plan.plan import load_plan
 
@@ -252,11 +252,69 @@ def test_a_merged_port_is_not_made_again_and_status_says_so(demo, capsys):
     assert "merged" in capsys.readouterr().out
 
 
+def test_a_config_that_cannot_be_told_is_no_question_with_answers(demo):
+    """What only a change of main can settle is refused with that change, not asked."""
+    folder, git = demo
+    trainer = folder / TRAINER
+    trainer.write_text(trainer.read_text().replace("config: DeepCFRConfig, *", "config, *"))
+    git("commit", "-qam", "untyped")
+    with pytest.raises(NeedsPerson) as caught:
+        run(folder)
+    assert "compile.trainer.enabled cannot be put in front of 2 objects" in caught.value.what
+    assert f"{TRAINER}:78" in caught.value.where
+    assert "`config` is not annotated as DeepCFRConfig" in caught.value.why
+    assert "a parameter `config: DeepCFRConfig`" in caught.value.next
+
+
+def test_a_lost_report_is_stored_again(demo):
+    folder, git = demo
+    tip = run(folder).report.tip
+    git("update-ref", "-d", "refs/notes/porttool")
+    again = run(folder)
+    assert (again.outcome, again.report.tip) == ("unchanged", tip)
+    assert git("notes", "--ref=porttool", "list").endswith(tip)
+
+
+def test_without_a_report_the_trailers_say_whose_branch_it_is(demo):
+    folder, git = demo
+    run(folder)
+    git("update-ref", "-d", "refs/notes/porttool")
+    git("commit", "-q", "--allow-empty", "-m", "main moves")
+    assert run(folder, replace_branch=True).outcome == "created"
+    git("update-ref", "-d", "refs/notes/porttool")
+    git("checkout", "-q", "port/torch-compile")
+    git("commit", "-q", "--allow-empty", "-m", "mine")
+    git("checkout", "-q", "main")
+    git("commit", "-q", "--allow-empty", "-m", "main moves again")
+    with pytest.raises(RepositoryError, match="holds commits that are not porttool's"):
+        run(folder, replace_branch=True)
+
+
+def test_a_plan_that_changed_is_why_the_branch_differs(demo):
+    folder, _ = demo
+    run(folder)
+    plan = folder / "patches/torch-compile/port.yaml"
+    plan.write_text(plan.read_text().replace("timeout_s: 900", "timeout_s: 901"))
+    with pytest.raises(RepositoryError) as caught:
+        run(folder)
+    assert caught.value.why == "port.yaml or a patch has changed since"
+
+
 def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(RepositoryError, match="is not empty"):
         write_demo(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert call("demo", tmp_path / "file" / "demo") == 2
+    said = capsys.readouterr().err
+    assert f"the folder {tmp_path / 'file' / 'demo'} cannot be made\n" in said
+    assert "Not a directory" in said
+    assert "porttool demo ~/porttool-demo" in said
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_without_an_identity_the_demo_brings_one(tmp_path, monkeypatch):

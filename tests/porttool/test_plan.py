@@ -119,15 +119,32 @@ def test_the_digest_follows_the_file_and_its_patches(tmp_path: Path) -> None:
         ("onto: main", "ontoo: main", ["unknown key `ontoo`; did you mean `onto`?", "port.yaml:6"]),
         ("gate:", "gat:", ["unknown key `switch.gat`; did you mean `gate`?", "port.yaml:12"]),
         ("type: bool,", "typ: bool,", ["unknown key `switch.sections.0.fields.0.typ`", ":18 "]),
-        ("timeout_s: 60", 'timeout_s: "60"', ["`verify.timeout_s`", "valid integer", "'60'"]),
-        ("timeout_s: 60", "timeout_s: true", ["`verify.timeout_s`", "valid integer"]),
-        ("timeout_s: 60", "timeout_s: 0", ["greater than or equal to 1"]),
+        (
+            "timeout_s: 60",
+            'timeout_s: "60"',
+            ["`verify.timeout_s` has to be a whole number", "it is the text '60'", "timeout_s: 1"],
+        ),
+        ("timeout_s: 60", "timeout_s: true", ["has to be a whole number", "it is true"]),
+        ("timeout_s: 60", "timeout_s: 0", ["has to be at least 1", "it is the number 0"]),
+        ("timeout_s: 60", "timeout_s: 86401", ["has to be at most 86400"]),
+        ("onto: main", "onto: 5", ["`onto` has to be text", "the number 5", 'onto: "text"']),
+        ("onto: main", "onto:", ["`onto` has to be text", "it is empty", ":6 (onto)"]),
+        ("onto: main", "onto: [main]", ["`onto` has to be text", "it is a list"]),
+        ("[0001-warn.patch]", "x", ["`patches` has to be a list", "[first, second]"]),
+        ("[mode, dynamic]", "[1]", ["`switch.options.0` has to be text", "like this: "]),
+        ("set: {network.size: 1024}", "set: {}", ["has to hold at least one entry"]),
+        (
+            "set: {network.size: 1024}",
+            "set: {network.size: [1]}",
+            ["has to be true or false or a whole number or a number or text", "network.size: 1"],
+        ),
+        ("{name: lint, command: [ruff, check, .]}", "lint", ["has to be keys with values"]),
         ("name: torch-compile", "name: ../up", ["`name`", "it names a branch"]),
         ("name: torch-compile", "name: x.lock", ["`name`", "it names a branch"]),
         ("name: torch-compile", "answer: 1", ["unknown key `answer`", "did you mean `answers`?"]),
         ("onto: main", "onto: --upload-pack=x", ["`onto`", "read as an option"]),
         ("onto: main", "onto: main^{commit}", ["`onto`", "'^' is not allowed"]),
-        ("05cc02a" + "0" * 33, "05cc02a", ["`experiment.commits.0`", "full id"]),
+        ("05cc02a" + "0" * 33, "05cc02a", ["`experiment.commits.0`", "full id", "git rev-parse"]),
         ("gate: compile.t", "gate: other.t", ["`switch`", "has to be compile.SECTION.FIELD"]),
         (
             "compile.trainer.enabled\n",
@@ -168,6 +185,79 @@ def test_a_wrong_plan_is_refused_by_key_and_line(
         assert word in message
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("", "it is empty"), ("# a comment\n", "it is empty"), ("plan\n", "it is the text 'plan'")],
+)
+def test_a_file_without_keys_says_what_a_plan_needs(tmp_path: Path, text: str, why: str) -> None:
+    path = _write(tmp_path, text)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert caught.value.as_dict() == {
+        "error": "PlanError",
+        "what": "port.yaml has to be keys with values",
+        "where": f"{path}:1",
+        "why": why,
+        "next": "write at least name, experiment.branch and experiment.commits",
+        "exit_code": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "next"),
+    [
+        ("onto: main", "onto: [", "close what is open there"),
+        ("onto: main", "onto: main\nonto: dev", "remove one of the two"),
+        ("name: torch-compile", "name: a b", "give the port another name, and its folder"),
+        ("05cc02a" + "0" * 33, "05cc02a", "git rev-parse '05cc02a^{commit}'"),
+        ("compile.trainer.enabled\n", "compile.traner.on\n", "gate: compile.trainer.enabled"),
+        ("compile.trainer.enabled\n", "enabled\n", "write gate: compile.trainer.enabled"),
+        ("default: false", "default: true", "add a field to a section: {name: enabled"),
+        ("[mode, dynamic]", "[dynamo]", "add a field of that name to trainer"),
+        ("module: src/", "module: ../", "write it as seen from the top of the repository"),
+        ("onto: main", "onto: -x", "git branch --all"),
+        ("  branch: experiments/torch-compile\n", "", "add `branch:` there"),
+    ],
+)
+def test_a_refused_plan_says_what_to_do_next(tmp_path: Path, old: str, new: str, next: str) -> None:
+    refusal = _refusal(tmp_path, old, new)
+    assert next in str(refusal.next)
+    assert str(refusal.where).startswith(str(tmp_path / "port.yaml"))
+    assert refusal.exit_code == 2
+
+
+def test_a_name_that_is_not_its_folders_is_refused_under_patches(tmp_path: Path) -> None:
+    path = _write(tmp_path / "patches" / "other one")
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    folder = tmp_path / "patches"
+    assert caught.value.what == "the port `torch-compile` lies in the folder `other one`"
+    assert caught.value.where == f"{path}:1 (name)"
+    assert caught.value.next == (
+        f"write name: other one, or rename the folder: mv '{folder / 'other one'}' "
+        f"{folder / 'torch-compile'}"
+    )
+    assert caught.value.exit_code == 2
+    assert load_plan(_write(tmp_path / "elsewhere" / "x")).name == "torch-compile"
+
+
+def test_a_bare_repository_takes_a_plan_by_its_path(tmp_path: Path) -> None:
+    bare = tmp_path / "a bare.git"
+    (bare / "objects").mkdir(parents=True)
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    for port in (None, "x"):
+        with pytest.raises(PlanError) as caught:
+            find_plan(bare, port)
+        assert caught.value.what == "patches/ was not found: this is no working tree"
+        assert caught.value.where == str(bare)
+        assert caught.value.next == (
+            f"name the plan by its path: porttool apply PATH/TO/port.yaml --repo '{bare}'"
+        )
+        assert caught.value.exit_code == 2
+    plan = _write(tmp_path / "outside")
+    assert find_plan(bare, str(plan)) == plan
+
+
 def test_aliases_that_grow_without_end_are_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
@@ -176,7 +266,7 @@ def test_aliases_that_grow_without_end_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"not UTF-8\n.*port\.yaml:2"):
+    with pytest.raises(PlanError, match=r"not UTF-8\n.*port\.yaml:2[\s\S]*iconv -f"):
         load_plan(_write(tmp_path, b"name: x\nonto: \xff\n"))
 
 
@@ -216,9 +306,9 @@ def test_find_plan_by_name_by_path_and_alone(
 
 
 def test_find_plan_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"has no port\n[\s\S]*porttool init COMMIT"):
+    with pytest.raises(PlanError, match=r"has no port\n[\s\S]*write patches/NAME/port\.yaml"):
         find_plan(tmp_path)
-    with pytest.raises(PlanError, match="there is no such port"):
+    with pytest.raises(PlanError, match=r"no such port\n[\s\S]*porttool demo DIR"):
         load_plan(tmp_path / "port.yaml")
 
 

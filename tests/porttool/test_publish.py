@@ -17,7 +17,9 @@ from porttool.git.publish import (
     RefMoved,
     RefUpdate,
     publish,
+    publish_with_note,
     read_note,
+    refused_references,
     write_note,
 )
 from porttool.git.quarantine import Quarantine
@@ -161,11 +163,102 @@ def test_a_branch_in_use_is_not_moved(base: Any, tmp_path: Path) -> None:
 
 def test_a_branch_named_like_the_folder_is_explained(base: Any) -> None:
     (base.path / ".git/refs/heads/port").write_text(base.id("main") + "\n")
-    with pytest.raises(RepositoryError, match=r"'refs/heads/port' exists[\s\S]*git branch --list"):
+    with pytest.raises(
+        RepositoryError, match=r"'refs/heads/port' exists[\s\S]*git branch -m port NEW"
+    ):
         _apply(base.path)
     assert base.git("for-each-ref", "--format=%(refname)").split() == [
         *("refs/heads/main", "refs/heads/port")
     ]
+
+
+def test_a_lock_that_was_left_behind_is_named(base: Any) -> None:
+    lock = base.path / ".git/refs/heads/port/p.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("")
+    with pytest.raises(RepositoryError) as caught:
+        _apply(base.path)
+    assert caught.value.what == "a reference is locked, so nothing was published"
+    assert caught.value.where == f"{BRANCH}, {NOTES}"
+    assert str(caught.value.why).endswith(f"Unable to create '{lock}': File exists")
+    assert caught.value.next == f"when no other git runs here, remove the lock: rm {lock}"
+    assert caught.value.exit_code == 2
+    lock.unlink()
+    assert _apply(base.path) == base.id("port/p")
+
+
+@pytest.mark.parametrize(
+    ("reason", "what", "next"),
+    [
+        ("Permission denied", "references cannot be written", "ls -ldR '/a b/.git/refs'"),
+        ("Read-only file system", "references cannot be written", "ls -ldR '/a b/.git/refs'"),
+        ("Is a directory", "git refused to set the references", "--git-dir='/a b/.git' fsck"),
+    ],
+)
+def test_what_git_says_of_references_decides_the_advice(reason: str, what: str, next: str) -> None:
+    words = f"fatal: cannot lock ref 'x': Unable to create '/a b/.git/refs/x.lock': {reason}"
+    refusal = refused_references([BRANCH], words, Path("/a b/.git"))
+    assert what in refusal.what
+    assert next in str(refusal.next)
+    assert (refusal.where, refusal.why, refusal.exit_code) == (BRANCH, words, 2)
+
+
+def test_an_object_store_that_cannot_be_written_is_named(base: Any) -> None:
+    objects = base.path / ".git/objects"
+    for number in range(256):
+        folder = objects / f"{number:02x}"
+        if not folder.exists():
+            folder.write_text("")  # a file where git has to make a folder
+    with pytest.raises(RepositoryError) as caught:
+        _apply(base.path)
+    assert "object store cannot be written" in caught.value.what
+    assert caught.value.where == str(objects)
+    assert f"ls -ld {objects}" in str(caught.value.next)
+    assert caught.value.exit_code == 2
+    assert base.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_a_note_of_another_port_in_between_is_kept_and_ours_is_added(
+    base: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The race is made certain: another port is published right before our references are set."""
+    with open_repository(base.path) as repo, Quarantine(repo) as quarantine:
+        main, tip = repo.resolve("main"), _series(repo, quarantine)[-1]
+        run = repo.git.run
+        rivals = [b"first"]
+
+        def run_after_a_rival(*args: str, **options: Any) -> Any:
+            if args[0] == "update-ref" and rivals:
+                _note(base.path, main, rivals.pop())
+            return run(*args, **options)
+
+        monkeypatch.setattr(repo.git, "run", run_after_a_rival)
+        update = RefUpdate(BRANCH, None, tip)
+        publish_with_note(
+            repo, quarantine, [update], commit=tip, text=b"ours", by=BY, reason="apply"
+        )
+        assert (read_note(repo, main), read_note(repo, tip)) == (b"first", b"ours")
+        assert repo.ref(BRANCH) == tip
+        rivals += [b"third", b"second"]
+        with pytest.raises(RefMoved) as caught:
+            publish_with_note(repo, quarantine, [], commit=tip, text=b"new", by=BY, reason="again")
+        assert (caught.value.ref, caught.value.where) == (NOTES, NOTES)
+        assert read_note(repo, tip) == b"ours"
+
+
+def test_a_branch_that_moved_is_not_tried_again(base: Any) -> None:
+    first = _apply(base.path)
+    with open_repository(base.path) as repo, Quarantine(repo) as quarantine:
+        tip = _series(repo, quarantine, b"x = 9\n")[-1]
+        update = RefUpdate(BRANCH, None, tip)
+        with pytest.raises(RefMoved) as caught:
+            publish_with_note(repo, quarantine, [update], commit=tip, text=b"", by=BY, reason="a")
+    assert (caught.value.ref, base.id("port/p")) == (BRANCH, first)
+
+
+def _note(path: Path, commit: CommitId, text: bytes) -> None:
+    with open_repository(path) as repo, Quarantine(repo) as quarantine:
+        publish(repo, quarantine, [write_note(repo, quarantine, commit, text, BY)], reason="n")
 
 
 @pytest.mark.parametrize("ref", ["HEAD", "port/p", "refs/heads/-..x", "refs/heads/a b", ""])

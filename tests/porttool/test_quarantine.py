@@ -320,6 +320,43 @@ def test_a_patch_that_is_no_mail_is_refused(two: Any) -> None:
             quarantine.read_patch(mail, name="0001.patch")
 
 
+@pytest.mark.parametrize(
+    ("mail", "why"),
+    [
+        (b"", "it is empty"),
+        (b"\n \n", "it is empty"),
+        (b"\x00\xff\x00", "it has no Author"),
+        (
+            b"From: A <a@b>\nContent-Type: text/plain; charset=nope\n\n\xe9\n---\n",
+            "error: cannot convert from nope to UTF-8",
+        ),
+    ],
+)
+def test_an_empty_patch_is_named_and_no_file_of_the_quarantine(
+    two: Any, mail: bytes, why: str
+) -> None:
+    _, quarantine, _ = two
+    with pytest.raises(RepositoryError) as caught:
+        quarantine.read_patch(mail, name="a b.patch")
+    assert caught.value.as_dict() == {
+        "error": "RepositoryError",
+        "what": "a b.patch is not a patch in git's mail format",
+        "where": "a b.patch",
+        "why": why,
+        "next": "write it anew: git format-patch -1 --stdout COMMIT > 'a b.patch'",
+        "exit_code": 2,
+    }
+    assert str(quarantine.path) not in str(caught.value)
+
+
+def test_a_mail_without_a_diff_is_named(two: Any) -> None:
+    _, quarantine, base = two
+    with pytest.raises(PatchConflict) as caught:
+        quarantine.apply_patch(base, b"no diff\n", name="0001.patch")
+    assert (caught.value.where, caught.value.why) == ("0001.patch", "it holds no diff")
+    assert caught.value.exit_code == 3
+
+
 def test_an_offset_west_of_greenwich_survives(two: Any) -> None:
     _, quarantine, _ = two
     mail = b"From: A <a@b>\nDate: Thu, 7 May 2026 10:00:00 -0330\nSubject: [PATCH 1/2] s\n\n---\n"

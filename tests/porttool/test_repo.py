@@ -87,7 +87,7 @@ def test_what_comes_from_outside_does_not_choose_the_repository(
 def test_folders_without_a_repository_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match=r"not a git repository\n[\s\S]*--repo PATH"):
         open_repository(tmp_path)
-    with pytest.raises(RepositoryError, match="no such folder"):
+    with pytest.raises(RepositoryError, match=r"no such folder[\s\S]*--repo PATH"):
         open_repository(tmp_path / "none")
 
 
@@ -102,7 +102,7 @@ def test_a_shallow_clone_is_refused_with_the_fetch_to_type(make_repo: Any, tmp_p
     repo = make_repo({"a": "1\n"})
     repo.commit({"a": "2\n"})
     repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
-    with pytest.raises(RepositoryError, match=r"shallow[\s\S]*git fetch --unshallow"):
+    with pytest.raises(RepositoryError, match=r"shallow[\s\S]*git -C .*shallow fetch --unshallow"):
         open_repository(tmp_path / "shallow")
 
 
@@ -135,8 +135,32 @@ def test_resolve_refuses_what_names_no_commit(make_repo: Any, revision: str) -> 
     base = make_repo({"a": "1\n"})
     with open_repository(base.path) as repo:
         assert repo.find(revision) is None
-        with pytest.raises(RepositoryError, match="there is no commit"):
+        with pytest.raises(RepositoryError, match="there is no branch or commit"):
             repo.resolve(revision)
+
+
+def test_a_name_that_is_nearly_a_branch_gets_the_branch(make_repo: Any) -> None:
+    base = make_repo({"a": "1\n"})
+    base.git("branch", "experiments/fast")
+    base.git("update-ref", "refs/remotes/up/stale", base.id("main"))
+    with open_repository(base.path) as repo:
+        for typed, meant in (("experiment/fast", "experiments/fast"), ("stael", "stale")):
+            with pytest.raises(RepositoryError) as caught:
+                repo.resolve(typed)
+            assert caught.value.what == (
+                f"there is no branch or commit `{typed}`; did you mean `{meant}`?"
+            )
+            assert caught.value.next == (
+                f"take {meant}, or another name that this lists: git branch --all"
+            )
+            assert caught.value.where == str(base.path)
+            assert caught.value.exit_code == 2
+        base.git("remote", "add", "up", "nowhere")
+        base.git("remote", "add", "origin", "nowhere")
+        assert repo.remotes() == ("origin", "up")
+        with pytest.raises(RepositoryError) as caught:
+            repo.resolve("zzz")
+        assert caught.value.next == "git fetch origin zzz"
 
 
 def test_a_branch_that_differs_between_remotes_is_asked_about(make_repo: Any) -> None:
@@ -155,7 +179,7 @@ def test_a_branch_that_differs_between_remotes_is_asked_about(make_repo: Any) ->
 def test_an_empty_repository_has_no_commit_to_resolve(make_repo: Any) -> None:
     with open_repository(make_repo().path) as repo:
         assert repo.branches() == ()
-        with pytest.raises(RepositoryError, match="there is no commit `main`"):
+        with pytest.raises(RepositoryError, match="there is no branch or commit `main`"):
             repo.resolve("main")
 
 
@@ -399,9 +423,13 @@ def test_a_missing_identity_is_refused_with_the_command(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     with (
         open_repository(repo.path) as opened,
-        pytest.raises(RepositoryError, match=r"who you are[\s\S]*git config --global user\.name"),
+        pytest.raises(
+            RepositoryError, match=r"who you are[\s\S]*git config --global user\.name"
+        ) as caught,
     ):
         opened.identity()
+    assert caught.value.why == "user.name and user.email are not both set in git's configuration"
+    assert len(str(caught.value).splitlines()) == 4
 
 
 def test_a_damaged_store_is_reported_not_waited_for(make_repo: Any) -> None:

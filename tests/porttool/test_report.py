@@ -28,9 +28,12 @@ from porttool.report import (
     Rule,
     Seed,
     Site,
+    Standing,
     Timing,
+    counted,
     from_json,
     next_step,
+    remake_command,
     to_data,
     to_json,
 )
@@ -187,16 +190,66 @@ def test_a_missing_field_is_named() -> None:
 @pytest.mark.parametrize(
     ("change", "command"),
     [
-        ({}, "answer in port.yaml, then: porttool apply torch-compile --replace"),
+        ({}, "answer in port.yaml, then: porttool apply torch-compile --onto main --replace"),
         ({"sites": (), "verdict": "ready"}, "git merge --no-ff port/torch-compile"),
         ({"sites": (), "verdict": "unverified"}, "porttool verify torch-compile"),
         (
             {"sites": (), "verdict": "unverified", "tip": ""},
             "porttool apply torch-compile --onto main",
         ),
-        ({"sites": (), "verdict": "parked"}, "raise the config to the precondition"),
-        ({"sites": (), "verdict": "failed"}, "mend what failed"),
+        (
+            {"sites": (), "verdict": "parked"},
+            "raise c.yaml to the precondition, then: "
+            "porttool apply torch-compile --onto main --replace",
+        ),
+        (
+            {"sites": (), "verdict": "parked", "tip": ""},
+            "raise c.yaml to the precondition, then: porttool apply torch-compile --onto main",
+        ),
+        (
+            {"sites": (), "verdict": "failed"},
+            "mend what failed, then: porttool apply torch-compile --onto main --replace "
+            "&& porttool verify torch-compile",
+        ),
     ],
 )
 def test_the_next_command_follows_from_the_state(change: dict[str, object], command: str) -> None:
-    assert next_step(dataclasses.replace(full_report(), **change)).startswith(command)
+    assert next_step(dataclasses.replace(full_report(), **change)) == command
+
+
+@pytest.mark.parametrize(
+    ("standing", "command"),
+    [
+        (Standing(merged="c" * 40), f"nothing, a b has it since {'c' * 12}"),
+        (
+            Standing(stale=2),
+            "porttool apply torch-compile --onto 'a b' --replace && porttool verify torch-compile",
+        ),
+        (
+            Standing(took_in=1, edited=True, spare="port/x-mine"),
+            "git branch -m port/torch-compile port/x-mine && "
+            "porttool apply torch-compile --onto 'a b' && porttool verify torch-compile",
+        ),
+        (Standing(elsewhere=True), "git switch 'a b' && git merge --no-ff port/torch-compile"),
+    ],
+)
+def test_the_next_command_follows_from_how_the_branch_stands(
+    standing: Standing, command: str
+) -> None:
+    report = dataclasses.replace(full_report(), sites=(), verdict="ready", onto="a b")
+    assert next_step(report, standing) == command
+
+
+def test_a_failed_branch_that_somebody_mends_is_kept() -> None:
+    report = dataclasses.replace(full_report(), sites=(), verdict="failed")
+    assert next_step(report, Standing(edited=True, spare="x")) == (
+        "mend what failed on port/torch-compile, then: porttool verify torch-compile"
+    )
+
+
+def test_names_are_quoted_for_the_shell() -> None:
+    assert remake_command("p", "port/p", "a;b") == "porttool apply p --onto 'a;b' --replace"
+
+
+def test_one_is_singular() -> None:
+    assert [counted(n, "place") for n in (0, 1, 2)] == ["0 places", "1 place", "2 places"]

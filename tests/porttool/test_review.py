@@ -20,6 +20,7 @@ from porttool.report import (
     Rule,
     Seed,
     Site,
+    Standing,
 )
 from porttool.review.markdown import LIMIT, code, fenced, markdown, prose
 from porttool.review.terminal import terminal
@@ -245,3 +246,25 @@ def test_the_terminal_shows_the_end_of_a_failed_check() -> None:
     assert lines[lines.index("end of the output of tests:") - 1] == ""
     assert "E assert 1 == 2" in text
     assert "All checks passed!" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_place_breaks_after_a_slash_only(width: int) -> None:
+    path = "src/some_package_of_mine/games/classic/deep_learning/trainer.py"
+    sites = tuple(
+        dataclasses.replace(site(n, text="self._network.state_dict()" * 3), path=path)
+        for n in (176, 181)
+    )
+    text = shown(report_of(sites=sites), width)
+    assert "trainer.py:176" in text
+    assert "trainer.py:181" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_what_is_next_follows_from_how_the_branch_stands() -> None:
+    command = "porttool apply torch-compile --onto main --replace && porttool verify torch-compile"
+    assert command in markdown(report_of(), standing=Standing(stale=1))
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(terminal(report_of(), Standing(stale=1)))
+    assert f"Next: {command}" in capture.get()

@@ -27,7 +27,7 @@ VARIANT = """\
 variants:
   - {path: big.yaml, from: small.yaml, set: {network.size: 8}}
 """
-MESSAGE = f"port it\n\nPorted-from: {EXPERIMENT}\nPort: alpha\nPort-plan: d\n"
+MESSAGE = f"port it\n\nPorted-from: {EXPERIMENT}\nPort: {{name}}\nPort-plan: d\n"
 
 
 class Ports:
@@ -46,7 +46,7 @@ class Ports:
         """Make port/NAME with one commit on main and store a report with it."""
         onto = self.work.id("main")
         self.work.switch(f"port/{name}", "main")
-        tip = self.work.commit({f"{name}.py": "x = 1\n"}, MESSAGE)
+        tip = self.work.commit({f"{name}.py": "x = 1\n"}, MESSAGE.format(name=name))
         self.work.switch("main")
         if verdict:
             digest = load_plan(self.work.path / "patches" / name / "port.yaml").digest
@@ -97,7 +97,7 @@ def test_a_branch_is_as_its_report_says(
     found = ports.status()
     assert (found.state, found.next) == (state, next_command)
     assert (found.commit, found.ahead, found.stale) == (tip, 1, 0)
-    assert found.detail == f"1 commits ahead of main, {verdict or 'no report'}"
+    assert found.detail == f"1 commit ahead of main, {verdict or 'no report'}"
 
 
 def test_a_branch_is_stale_by_what_onto_gained(ports: Ports) -> None:
@@ -107,7 +107,7 @@ def test_a_branch_is_stale_by_what_onto_gained(ports: Ports) -> None:
         ports.work.commit({"other.py": f"x = {number}\n"}, "go on")
     found = ports.status()
     assert (found.ahead, found.stale) == (1, 3)
-    assert found.detail == "1 commits ahead of main, stale by 3, ready"
+    assert found.detail == "1 commit ahead of main, stale by 3, ready"
     assert found.next == "porttool apply alpha --onto main --replace"
 
 
@@ -116,7 +116,7 @@ def test_a_changed_plan_asks_for_a_new_branch(ports: Ports) -> None:
     ports.branch("alpha")
     ports.plan("alpha", "onto: main\n")
     found = ports.status()
-    assert found.detail == "1 commits ahead of main, ready, port.yaml has changed since"
+    assert found.detail == "1 commit ahead of main, ready, port.yaml or a patch has changed since"
     assert found.next == "porttool apply alpha --onto main --replace"
 
 
@@ -174,7 +174,7 @@ def test_a_broken_plan_hides_no_other(ports: Ports) -> None:
     alpha, beta, gamma = ports.statuses()
     assert (alpha.state, beta.state, gamma.state) == ("unusable", "not applied", "unusable")
     assert "colour" in alpha.detail
-    assert "there is no commit `gone` here" in gamma.detail
+    assert "there is no branch or commit `gone`" in gamma.detail
     assert [found.state for found in ports.statuses("main")] == [
         *("unusable", "not applied", "not applied")
     ]
@@ -187,3 +187,63 @@ def test_status_writes_nothing(ports: Ports) -> None:
     ports.statuses()
     assert ports.work.git_folder() == before
     assert ports.work.id(NOTES) in ports.work.git("for-each-ref")
+
+
+RENAME = "git branch -m port/alpha port/alpha-mine && porttool apply alpha --onto main"
+
+
+def test_a_branch_with_a_persons_commit_is_renamed_before_it_is_made_anew(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    ports.work.switch("port/alpha")
+    ports.work.commit({"alpha.py": "x = 2\n"}, "mend by hand")
+    ports.work.switch("main")
+    assert ports.status().next == "porttool verify alpha"
+    ports.work.commit({"other.py": "x = 1\n"}, "go on")
+    found = ports.status()
+    assert (found.detail, found.next) == (
+        "2 commits ahead of main, stale by 1, unverified",
+        RENAME,
+    )
+    ports.work.git("branch", "port/alpha-mine", "main")
+    assert "port/alpha port/alpha-mine1 && " in ports.status().next
+
+
+def test_a_persons_commits_without_a_report_are_kept_too(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha", None)
+    ports.work.switch("port/alpha")
+    ports.work.commit({"alpha.py": "x = 2\n"}, "mend by hand")
+    assert ports.status().next == RENAME
+
+
+def test_onto_merged_into_the_branch_is_noticed(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    for number in range(2):
+        ports.work.commit({"other.py": f"x = {number}\n"}, "go on")
+    ports.work.switch("port/alpha")
+    ports.work.git("merge", "-m", "catch up", "main")
+    found = ports.status()
+    assert (found.stale, found.next) == (0, RENAME)
+    assert found.detail == "2 commits ahead of main, 2 commits of main merged into it, unverified"
+
+
+def test_a_branch_on_another_onto_than_the_plans_is_measured_there(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.work.git("branch", "release")
+    tip = ports.branch("alpha", None)
+    digest = load_plan(ports.work.path / "patches" / "alpha" / "port.yaml").digest
+    report = Report(
+        "alpha", digest, "0", (), "release", ports.work.id("release"), "port/alpha", tip
+    )
+    with open_repository(ports.work.path) as repo:
+        store_report(repo, dataclasses.replace(report, verdict="ready"))
+    ports.work.commit({"other.py": "x = 1\n"}, "go on")
+    found = ports.status()
+    assert (found.onto, found.stale, found.detail) == (
+        "release",
+        0,
+        "1 commit ahead of release, ready",
+    )
+    assert found.next == "git switch release && git merge --no-ff port/alpha"

@@ -183,7 +183,9 @@ def test_carriage_returns_and_a_byte_order_mark_survive(switch: SwitchPlan) -> N
         (
             "from dataclasses import dataclass\nfrom typing import Literal\n\n\n"
             "@dataclass\nclass LabConfig:\n    compile: bool = False\n",
-            "it is `compile: bool = False`",
+            "the key `compile` is taken in LabConfig\n  where: src/lab/config.py:7\n"
+            "  why:   it is `compile: bool = False`, and the switch's section needs the name\n"
+            "  next:  choose another switch.key in port.yaml, such as compile_switch,",
         ),
     ],
 )
@@ -241,8 +243,10 @@ def test_settings_of_another_shape_are_refused(
     switch: SwitchPlan, data: bytes, message: str
 ) -> None:
     with pytest.raises(NeedsPerson) as refusal:
-        declare_yaml(data, switch)
+        declare_yaml(data, switch, path="configs/a.yaml")
     assert message in str(refusal.value)
+    assert (refusal.value.where, refusal.value.exit_code) == ("configs/a.yaml", 3)
+    assert refusal.value.next
 
 
 def test_a_variant_changes_values_where_they_stand(plan: Plan) -> None:
@@ -262,16 +266,18 @@ def test_a_variant_keeps_trailing_comments_quotes_and_line_ends() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("network.hidden_sise", "did you mean `hidden_size`?"),
-        ("network", "is a section"),
-        ("optimization.steps.more", "is not in the file"),
+        ("network.hidden_sise", "under `set:` in port.yaml, write `hidden_size` for `hidden_sise`"),
+        ("network", "set a key inside it, such as network.hidden_size"),
+        ("optimization.steps.more", "remove optimization.steps.more from `set:` in port.yaml"),
     ],
 )
 def test_a_variant_of_a_key_that_is_not_there_is_refused(key: str, message: str) -> None:
     base = (CASES / "onto/configs/default.yaml").read_bytes()
     with pytest.raises(PlanError) as refusal:
-        derive_yaml(base, {key: 1}, "")
-    assert message in str(refusal.value)
+        derive_yaml(base, {key: 1}, "", path="configs/default.yaml")
+    assert message in str(refusal.value.next)
+    assert (refusal.value.where, refusal.value.exit_code) == ("configs/default.yaml", 2)
+    assert refusal.value.what.startswith(f"variant key `{key}` is ")
 
 
 def test_the_precondition_is_met_by_either_bound(plan: Plan) -> None:

@@ -32,12 +32,13 @@ from porttool.verifying.trial import (
     run_trial,
     same_check,
 )
-from porttool.verifying.verify import Verified, verify
+from porttool.verifying.verify import CannotVerify, Verified, verify
 
-PLAN = """\
+EXPERIMENT = "e" * 40
+PLAN = f"""\
 name: compile-it
-experiment: {branch: experiments/compile, commits: [eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee]}
-wrapper: {callee: torch.compile}
+experiment: {{branch: experiments/compile, commits: [{EXPERIMENT}]}}
+wrapper: {{callee: torch.compile}}
 """
 PRECONDITION = """\
 precondition:
@@ -134,9 +135,14 @@ class Port:
                 **options,
             )
 
-    def report(self, tip: str = "port/compile-it") -> Report:
+    def report(self) -> Report:
         with open_repository(self.work.path) as repo:
-            return load_report(repo, tip, "compile-it")
+            return load_report(repo, load_plan(self.plan_path))
+
+    def restate(self, **changes: Any) -> None:
+        """Store the report with changes."""
+        with open_repository(self.work.path) as repo:
+            store_report(repo, dataclasses.replace(self.report(), **changes))
 
 
 MakePort = Callable[..., Port]
@@ -148,12 +154,13 @@ def make_port(make_repo: Callable[..., Any]) -> MakePort:
         work = make_repo({"src/trainer.py": onto})
         main = work.id("main")
         work.switch("port/compile-it", "main")
-        tip = work.commit(branch, "port it")
+        tip = work.commit(branch, f"port it\n\nPorted-from: {EXPERIMENT}\nPort: compile-it\n")
         work.switch("main")
         folder = work.path.parent / "plan"
         folder.mkdir()
         (folder / "port.yaml").write_text(PLAN + plan)
-        report = Report("compile-it", "d", "0", (), "main", main, "port/compile-it", tip)
+        digest = load_plan(folder / "port.yaml").digest
+        report = Report("compile-it", digest, "0", (), "main", main, "port/compile-it", tip)
         with open_repository(work.path) as repo:
             store_report(repo, report)
         return Port(work, folder / "port.yaml")
@@ -198,7 +205,9 @@ def test_one_clause_is_enough_and_checks_see_the_branch(make_port: MakePort) -> 
     )
     verified = port.verify()
     assert verified.exit_code == EXIT_DONE
-    assert verified.message == "port/compile-it is ready: 3 checks passed, 1 skipped"
+    assert verified.message == (
+        "port/compile-it ready: 3 checks passed, 1 skipped, no run was compared"
+    )
     assert statuses(verified) == {
         "precondition": "passed",
         "proof by syntax": "passed",
@@ -231,7 +240,7 @@ def test_a_failed_check_and_a_failed_proof_fail_the_branch(make_port: MakePort) 
     verified = port.verify()
     assert (verified.exit_code, verified.report.verdict) == (EXIT_CHECK_FAILED, "failed")
     assert verified.message == (
-        "port/compile-it is failed: 0 checks passed, 2 failed (proof by syntax), 1 skipped"
+        "port/compile-it failed: 2 of 3 checks (proof by syntax), 1 skipped, no run was compared"
     )
     syntax, _, quick = verified.report.checks
     assert syntax.detail == "src/trainer.py: line 1: raise"
@@ -244,10 +253,104 @@ def test_a_branch_or_a_report_that_is_not_there_is_said(make_port: MakePort) -> 
     port.work.git("update-ref", "-d", NOTES)
     with pytest.raises(RepositoryError, match="no report came with the branch") as caught:
         port.verify()
-    assert "git fetch origin refs/notes/porttool:refs/notes/porttool" in str(caught.value.next)
+    assert caught.value.next == "porttool apply compile-it --onto main --replace"
+    port.work.git("remote", "add", "upstream", "nowhere")
+    with pytest.raises(RepositoryError, match="no report came with the branch") as caught:
+        port.verify()
+    assert caught.value.next == (
+        "git fetch upstream refs/notes/porttool:refs/notes/porttool, "
+        "or make the branch again: porttool apply compile-it --onto main --replace"
+    )
     port.work.git("branch", "-D", "port/compile-it")
     with pytest.raises(RepositoryError, match="there is no branch `port/compile-it` yet"):
         port.verify()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: None, "there is no such file"),
+        (lambda path: path.mkdir(), "it is not a program"),
+        (lambda path: path.write_text("#!/bin/sh\n"), "it is not a program"),
+        (lambda path: path.symlink_to("/bin/true"), "it does not run Python: exit code 0"),
+    ],
+)
+def test_a_python_that_is_none_is_refused_and_nothing_is_stored(
+    make_port: MakePort, make: Callable[[Path], object], why: str
+) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    port.restate(verdict="ready")
+    before = port.work.git("for-each-ref")
+    path = port.work.path.parent / "python"
+    make(path)
+    with pytest.raises(CannotVerify, match="Python cannot be used") as caught:
+        port.verify(python=path)
+    assert (caught.value.where, caught.value.why) == (f"--python {path}", why)
+    assert (caught.value.exit_code, port.steps) == (2, [])
+    assert port.work.git("for-each-ref") == before
+
+
+def test_a_branch_of_another_plan_is_refused(make_port: MakePort) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    port.plan_path.write_text(port.plan_path.read_text() + "onto: main\n")
+    with pytest.raises(CannotVerify, match=r"port\.yaml or a patch changed since") as caught:
+        port.verify()
+    assert (caught.value.exit_code, port.steps) == (2, [])
+    assert caught.value.next == (
+        "porttool apply compile-it --onto main --replace && porttool verify compile-it"
+    )
+
+
+def test_a_stale_branch_is_checked_and_said_to_be_stale(make_port: MakePort) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    port.work.commit({"other.py": "x = 1\n"}, "go on")
+    verified = port.verify()
+    assert verified.exit_code == EXIT_DONE
+    assert verified.message.endswith("no run was compared, stale by 1 commit")
+    assert verified.next == (
+        "porttool apply compile-it --onto main --replace && porttool verify compile-it"
+    )
+
+
+def test_onto_merged_into_the_branch_is_refused(make_port: MakePort) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    port.work.commit({"other.py": "x = 1\n"}, "go on")
+    port.work.switch("port/compile-it")
+    port.work.git("merge", "-m", "catch up", "main")
+    with pytest.raises(CannotVerify, match="main was merged into port/compile-it") as caught:
+        port.verify()
+    assert (caught.value.exit_code, port.steps) == (2, [])
+    assert "it holds 1 commit of main beyond" in str(caught.value.why)
+    assert caught.value.next == (
+        "git branch -m port/compile-it port/compile-it-mine && "
+        "porttool apply compile-it --onto main && porttool verify compile-it"
+    )
+
+
+def test_a_branch_made_on_another_onto_says_which(make_port: MakePort) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    port.work.git("branch", "release")
+    port.restate(onto="release")
+    port.work.commit({"other.py": "x = 1\n"}, "go on")
+    verified = port.verify()
+    assert verified.message.startswith("port/compile-it on release ready: 2 checks passed")
+    assert verified.next == "git switch release && git merge --no-ff port/compile-it"
+
+
+def test_a_merged_port_is_said_to_be_merged(make_port: MakePort) -> None:
+    port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    tip = port.work.id("port/compile-it")
+    port.work.git("merge", "--no-ff", "-m", "merge", "port/compile-it")
+    verified = port.verify()
+    assert "stale" not in verified.message
+    assert verified.next == f"nothing, main has it since {tip[:12]}"
+    port.work.git("branch", "-D", "port/compile-it")
+    with pytest.raises(RepositoryError, match="is merged: main has it since") as caught:
+        port.verify()
+    assert (caught.value.exit_code, caught.value.next) == (
+        2,
+        f"nothing; to look at it: git show {tip[:12]}",
+    )
 
 
 def test_a_precondition_on_a_file_that_is_not_there_is_the_plans_error(
