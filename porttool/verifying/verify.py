@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -231,10 +231,30 @@ def _run_programs(
                 started = start_checks()
                 trials = [run.result() for run in runs]
                 seeded = _judge_runs(setup, branch, out, lane, trials)
-            return [*seeded, *(future.result() for future in started)]
+            checks = [*seeded, *(future.result() for future in started)]
+            places = {
+                f"{onto_folder}/": "",
+                f"{branch_folder}/": "",
+                f"{scratch}/": "",
+                f"{interpreter.parent.parent}/": "",
+                f"{Path.home()}/": "~/",
+            }
+            return [_without_places(check, places) for check in checks]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _without_places(check: Check, places: Mapping[str, str]) -> Check:
+    """Take the folders of this machine out of what programs said: a report is read elsewhere."""
+
+    def plain(text: str) -> str:
+        for folder, instead in places.items():
+            text = text.replace(folder, instead)
+        return text
+
+    tail = tuple(plain(line) for line in check.tail)
+    return dataclasses.replace(check, detail=plain(check.detail), tail=tail)
 
 
 @dataclass(frozen=True)

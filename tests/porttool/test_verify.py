@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -218,6 +219,14 @@ def test_one_clause_is_enough_and_checks_see_the_branch(make_port: MakePort) -> 
     assert verified.report.checks[3].tail == ("green",)
     assert verified.report.proof.tier == "syntax"
     assert port.asked == [(port.work.id("main"), port.work.id("port/compile-it"))]
+
+
+def test_a_report_names_no_folder_of_this_machine(make_port: MakePort) -> None:
+    say = "import os, sys; print(os.getcwd() + '/a.py', sys.prefix + '/lib')"
+    check = json.dumps([{"name": "say", "command": ["python", "-c", say]}])
+    port = make_port({"src/trainer.py": "x = 2\n"}, f"verify: {{checks: {check}}}\n")
+    tail = next(c.tail for c in port.verify().report.checks if c.name == "say")
+    assert tail == ("a.py lib",)
 
 
 def test_the_users_repository_is_left_alone_but_for_the_note(make_port: MakePort) -> None:
