@@ -44,7 +44,7 @@ from porttool.precondition import read_precondition
 from porttool.proving.proof import Proof, prove_off, search_words
 from porttool.report import Excluded, Report, Timing, counted
 from porttool.series import Applied, commit_series, create_branch
-from porttool.source.syntax import Source, parse_source
+from porttool.source.syntax import Source, Span, parse_source
 from porttool.trees import check_switch, gate_file, write_config, write_tree
 
 Progress = Callable[[str], None]
@@ -172,7 +172,9 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
     }
     excluded = tuple(Excluded(folder, len(files)) for folder, files in left_out.items())
     paths -= set().union(*left_out.values())
-    sources = _parse(quarantine.read_many(merged.tree, _python(paths)), must=lesson.touched)
+    files = quarantine.read_many(merged.tree, _python(paths))
+    sources = _parse(files, must=lesson.touched)
+    unread = [_unread(path, data) for path, data in files.items() if path not in sources]
 
     before, _ = experiment.sides(quarantine)
     parents = _parse(before, must=lesson.touched)
@@ -192,7 +194,7 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
             why="the place is not there any more, or its text has changed",
             next="remove the line, or take the key that `porttool apply` prints now",
         )
-    decisions = tuple(sorted((*sites, *asks), key=lambda d: (d.path, d.span)))
+    decisions = tuple(sorted((*sites, *asks, *unread), key=lambda d: (d.path, d.span)))
     conflicts = pick_conflicts(quarantine, picked)
     decided = Decided(lesson, merged.tree, conflicts, sources, placed, decisions, excluded)
     if plan.switch is None:
@@ -258,6 +260,27 @@ def _parse(files: Mapping[str, bytes], *, must: tuple[str, ...]) -> dict[str, So
             if path in must:
                 raise
     return sources
+
+
+def _unread(path: str, data: bytes) -> Decision:
+    """Report a file that holds what is ported and that nobody could read."""
+    try:
+        parse_source(path, data)
+        why = ""
+    except UnparsableSource as error:
+        why = f" ({error.where}: {error.why})"
+    return Decision(
+        key=f"hazard {path}",
+        path=path,
+        line=1,
+        column=0,
+        text="the whole file",
+        action="hazard",
+        rule=None,
+        reasons=(f"it names what is ported and does not parse{why}: nothing in it was decided",),
+        span=Span(0, 0),
+        known=False,
+    )
 
 
 def _conflict(merged: MergeResult, plan: Plan) -> NeedsPerson:

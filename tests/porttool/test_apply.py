@@ -274,6 +274,22 @@ def test_a_folder_that_the_plan_leaves_out_is_counted_and_left_alone(make_repo):
     assert "_clean_state_dict(Learner(cfg).policy)" in repo.show("port/x", "tested.py").decode()
 
 
+def test_a_file_that_does_not_parse_is_reported(make_repo):
+    old = "def save(net):\n    print net.state_dict()\n"
+    repo = stale(
+        make_repo,
+        {"a.py": BASE},
+        {"a.py": EXPERIMENT},
+        {"a.py": BASE + PUSH, "old.py": old, "other.py": "print 1\n"},
+    )
+    applied = run(repo)
+    assert applied.outcome == "created"
+    (hazard,) = applied.report.hazards
+    assert (hazard.path, hazard.text) == ("old.py", "the whole file")
+    assert "does not parse (old.py:2: " in hazard.reasons[0]
+    assert applied.report.look_first[0].path == "old.py"
+
+
 def test_commits_of_a_chain_are_one_experiment(make_repo):
     repo = make_repo({"a.py": BASE})
     repo.switch("exp", "main")
