@@ -94,7 +94,8 @@ def derive_yaml(
     file, which speaks of the original.
 
     Raises:
-        PlanError: when a key is not there (the nearest is named) or is a section.
+        PlanError: when a key is not there (the nearest is named), is a section, or holds a value of
+            another kind (a number for a text).
     """
     text, mapping = _read(data, path)
     expected = plain_values(data, path=path) or {}
@@ -118,6 +119,13 @@ def derive_yaml(
         place = expected
         for part in above:
             place = place[part]
+        if not _alike(place[last], value):
+            raise PlanError(
+                f"variant key `{key}` is set to {value!r}, and {place[last]!r} is there",
+                where=path,
+                why="a value of another kind is read as a mistake, by the project too",
+                next=f"correct {key} under `set:` in port.yaml",
+            )
         place[last] = value
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
@@ -132,6 +140,17 @@ def derive_yaml(
     result = b"\xef\xbb\xbf" + result if data.startswith(b"\xef\xbb\xbf") else result
     _expect(result, expected, path)
     return result
+
+
+def _alike(old: object, new: object) -> bool:
+    """Tell whether two scalars are of one kind: switch, number, text; null goes with any."""
+
+    def kind(value: object) -> str:
+        if isinstance(value, bool):
+            return "switch"
+        return "number" if isinstance(value, int | float) else "text"
+
+    return old is None or new is None or kind(old) == kind(new)
 
 
 def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precondition:

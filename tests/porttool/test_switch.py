@@ -52,6 +52,25 @@ def flat(switch: SwitchPlan, **changes: object) -> SwitchPlan:
     return SwitchPlan.model_validate(raw)
 
 
+@pytest.mark.parametrize(
+    ("value", "fits"), [(64, True), (0.5, True), (None, True), ("big", False), (True, False)]
+)
+def test_a_variant_keeps_the_kind_of_a_value(value: object, fits: bool) -> None:
+    base = b"network:\n  hidden_size: 512\n"
+    if fits:
+        expected = "null" if value is None else str(value)
+        assert derive_yaml(base, {"network.hidden_size": value}, "").endswith(
+            f"hidden_size: {expected}\n".encode()
+        )
+        return
+    with pytest.raises(PlanError) as caught:
+        derive_yaml(base, {"network.hidden_size": value}, "", path="a.yaml")
+    assert caught.value.what == (
+        f"variant key `network.hidden_size` is set to {value!r}, and 512 is there"
+    )
+    assert caught.value.where == "a.yaml"
+
+
 def test_a_config_that_has_the_switch_keeps_its_bytes(switch: SwitchPlan) -> None:
     data = (CASES / "branch" / CONFIG).read_bytes()
     assert declare_config(parse_source(CONFIG, data), switch, line_length=100) == data
