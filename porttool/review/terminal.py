@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from porttool.report import UP_TO_DATE, Report, Standing, counted, next_step
+from porttool.report import UP_TO_DATE, Check, Report, Standing, counted, next_step
 from porttool.review.text import (
     WORDS,
     look_place,
@@ -185,8 +185,20 @@ def _proof(report: Report) -> RenderableType | None:
     return _lines(lines)
 
 
+def _finding(check: Check) -> RenderableType:
+    """Return what was found, and the last line that a program said which passed.
+
+    Of one that failed the whole end of the output stands below the table.
+    """
+    # A progress bar says nothing once it is full.
+    said = [line.strip(" =") for line in check.tail if line.strip(" =") and "━" not in line]
+    if check.status != "passed" or not check.command or not said:
+        return _cell(check.detail)
+    return Group(_cell(check.detail), _cell(said[-1], "dim"))
+
+
 def checks_table(report: Report) -> RenderableType:
-    """Return the checks with their times, and the end of the output of those that failed."""
+    """Return the checks with their times and the end of what their programs said."""
     if not report.checks:
         return Text("none was run yet")
     table = _grid(4)
@@ -195,7 +207,7 @@ def checks_table(report: Report) -> RenderableType:
             _cell(check.status, _STYLES[check.status]),
             _cell(check.name),
             Text(f"{check.seconds:.1f} s", justify="right"),
-            _cell(check.detail),
+            _finding(check),
         )
     failed = [check for check in report.checks if check.status == "failed" and check.tail]
     tails = [_lines(["", f"end of the output of {check.name}:", *check.tail]) for check in failed]

@@ -175,6 +175,7 @@ def add_a_statement(branch: Branch, rng: random.Random) -> Branch | None:
     start, _ = lines_span(text, node)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return None  # in front of a docstring is another mutation
+    # Statements that are planted in the branch, the idle ones too: the proof has to see each.
     line = rng.choice(
         ["pass", "print(1)", "torch.manual_seed(0)", "import os", "x = [].append(1)", "assert True"]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 
 import pytest
@@ -23,7 +24,7 @@ from porttool.report import (
     Standing,
 )
 from porttool.review.markdown import LIMIT, code, fenced, markdown, prose
-from porttool.review.terminal import terminal
+from porttool.review.terminal import checks_table, terminal
 from porttool.review.text import visible
 
 HOSTILE = (
@@ -245,7 +246,7 @@ def test_the_terminal_shows_the_end_of_a_failed_check() -> None:
     lines = [line.strip() for line in text.splitlines()]
     assert lines[lines.index("end of the output of tests:") - 1] == ""
     assert "E assert 1 == 2" in text
-    assert "All checks passed!" not in text
+    assert "end of the output of ruff:" not in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
@@ -268,3 +269,15 @@ def test_what_is_next_follows_from_how_the_branch_stands() -> None:
     with console.capture() as capture:
         console.print(terminal(report_of(), Standing(stale=1)))
     assert f"Next: {command}" in capture.get()
+
+
+def test_a_passed_check_shows_the_last_thing_its_program_said() -> None:
+    said = ("1 warning", "===== 9 passed in 2 s =====", "  run ━━━━ 1/1", "")
+    run = Check("tests", "passed", 2.0, "exit code 0", ("pytest",), said)
+    own = Check("precondition", "passed", 0.0, "met", (), ("size >= 8: 9", "depth >= 6: 3"))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(checks_table(report_of(checks=(run, own))))
+    shown = console.export_text()
+    assert "9 passed in 2 s" in shown
+    assert "1 warning" not in shown
+    assert "depth" not in shown
