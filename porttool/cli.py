@@ -1,4 +1,4 @@
-"""The command line: reads options, says what happens, sets the exit code. Nothing else prints.
+"""The command line: reads options, decides what is said, sets the exit code.
 
 Every import of the tool's own modules stands inside the command that needs it, so that `--help`
 answers at once.
@@ -7,35 +7,31 @@ answers at once.
 
 from __future__ import annotations
 
-import errno
-import json
-import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 EXIT_INTERRUPTED = 130
 
 try:
     import typer
+
+    from porttool.console import answering, progress_lines, say, show, show_json
 except KeyboardInterrupt:
     # The longest import, and `main` has not begun: nothing else could answer.
     sys.stderr.write("interrupted; nothing was changed\n")
     raise SystemExit(EXIT_INTERRUPTED) from None
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from porttool.git.repo import Repository
     from porttool.plan.plan import Plan
     from porttool.report import Look, Report
 
-WIDTH_WITHOUT_TERMINAL = 160
 MAX_LOOKS = 8
 LINE = 110
 
@@ -79,7 +75,7 @@ def _say_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        _print(f"porttool {version('porttool')}")
+        say(f"porttool {version('porttool')}")
         raise typer.Exit
 
 
@@ -113,9 +109,9 @@ def apply(
 
     No checkout is touched, and no code of the repository is run.
     """
-    with _answering(as_json), _opened(repo, port) as (repository, plan):
+    with answering(as_json), _opened(repo, port) as (repository, plan):
         unchanged = "nothing was changed" if dry_run else "no branch was made"
-        with _watched(repository, plan, unchanged), _progress() as progress:
+        with _watched(repository, plan, unchanged), progress_lines() as progress:
             from porttool.apply import apply as make_branch
 
             applied = make_branch(
@@ -130,7 +126,7 @@ def apply(
         if as_json:
             from porttool.report import to_data
 
-            _print_json(
+            show_json(
                 {
                     "outcome": applied.outcome,
                     "branch": applied.branch,
@@ -143,10 +139,10 @@ def apply(
             if applied.outcome == "dry-run":
                 from porttool.review.terminal import terminal
 
-                _show(terminal(applied.report))
+                show(terminal(applied.report))
             elif applied.outcome == "created":
-                _print(*_summary(applied.report))
-            _print(applied.message)
+                say(*_summary(applied.report))
+            say(applied.message)
         raise typer.Exit(applied.exit_code)
 
 
@@ -169,8 +165,8 @@ def verify(
 
     Its programs run in checkouts of their own, outside of the repository.
     """
-    with _answering(as_json), _opened(repo, port) as (repository, plan):
-        with _watched(repository, plan, "nothing was changed"), _progress() as progress:
+    with answering(as_json), _opened(repo, port) as (repository, plan):
+        with _watched(repository, plan, "nothing was changed"), progress_lines() as progress:
             from porttool.apply import prove_branch
             from porttool.verifying.verify import verify as check_branch
 
@@ -186,7 +182,7 @@ def verify(
         if as_json:
             from porttool.report import to_data
 
-            _print_json(
+            show_json(
                 {
                     "verdict": verified.report.verdict,
                     "exit_code": verified.exit_code,
@@ -199,8 +195,8 @@ def verify(
         else:
             from porttool.review.terminal import checks_table
 
-            _show(checks_table(verified.report))
-            _print(verified.message, f"next: {verified.next}")
+            show(checks_table(verified.report))
+            say(verified.message, f"next: {verified.next}")
         raise typer.Exit(verified.exit_code)
 
 
@@ -218,43 +214,43 @@ def review(
 
     What to look at first, what was ported and why, how far it is proven, what was checked.
     """
-    with _answering(as_json), _opened(repo, port) as (repository, plan):
+    with answering(as_json), _opened(repo, port) as (repository, plan):
         from porttool.record import load_report, standing_of
 
         report = load_report(repository, plan)
         if as_json:
             from porttool.report import to_data
 
-            _print_json(to_data(report))
+            show_json(to_data(report))
         elif markdown:
             from porttool.review.markdown import markdown as body
 
             standing = standing_of(repository, plan, report)
-            _print(body(report, standing=standing).rstrip("\n"))
+            say(body(report, standing=standing).rstrip("\n"))
         else:
             from porttool.review.terminal import terminal
 
-            _show(terminal(report, standing_of(repository, plan, report)))
+            show(terminal(report, standing_of(repository, plan, report)))
 
 
 @app.command()
 def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> None:
     """Say where every port stands, and what is next."""
-    with _answering(as_json):
+    with answering(as_json):
         from porttool.git.repo import open_repository
         from porttool.status import port_statuses
 
         with open_repository(repo) as repository:
             found = list(port_statuses(repository, onto))
         if as_json:
-            _print_json({"ports": [port.as_dict() for port in found]})
+            show_json({"ports": [port.as_dict() for port in found]})
             return
         if not found:
-            _print("there is no port under patches/", "next: porttool demo DIR shows one at work")
+            say("there is no port under patches/", "next: porttool demo DIR shows one at work")
         for port in found:
-            _print(f"{port.port}: {port.state}", f"  {port.detail}")
+            say(f"{port.port}: {port.state}", f"  {port.detail}")
             if port.next:
-                _print(f"  next: {port.next}")
+                say(f"  next: {port.next}")
 
 
 @app.command()
@@ -264,14 +260,14 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Write a repository to try all this on."""
-    with _answering(as_json):
+    with answering(as_json):
         from porttool.demo import write_demo
 
         write_demo(folder)
         if as_json:
-            _print_json({"folder": str(folder.resolve())})
+            show_json({"folder": str(folder.resolve())})
         else:
-            _print(
+            say(
                 f"wrote {folder}: main has moved on, experiments/torch-compile has not",
                 f"next: cd {shlex.quote(str(folder))} && porttool apply --onto main",
             )
@@ -293,21 +289,6 @@ def main() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise Interrupted
-
-
-@contextmanager
-def _answering(as_json: bool) -> Iterator[None]:
-    """Turn a refusal into its message and exit code; a bug stays one."""
-    from porttool.errors import PortError
-
-    try:
-        yield
-    except PortError as error:
-        if as_json:
-            _print_json(error.as_dict())
-        else:
-            _say(str(error))
-        raise typer.Exit(error.exit_code) from None
 
 
 @contextmanager
@@ -347,19 +328,6 @@ def _opened(path: Path, port: str | None) -> Iterator[tuple[Repository, Plan]]:
         yield repository, plan
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Say each step on standard error: one live line at a terminal, else a line each."""
-    if not sys.stderr.isatty():
-        yield _say
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status("") as live:
-        yield lambda step: live.update(Text(_shown(step)))
-
-
 def _summary(report: Report) -> list[str]:
     from porttool.review.text import proof_sentence, short_line, site_counts
 
@@ -389,49 +357,3 @@ def _by_file(looks: tuple[Look, ...]) -> list[str]:
                 indent = "    " if path else "  "
                 lines.append(f"{indent}{look.kind}{where}: {look.why}")
     return lines
-
-
-def _show(renderable: RenderableType) -> None:
-    from rich.console import Console
-
-    # Into a file or a pipe little is folded: there is no terminal whose width would matter.
-    with _writing():
-        Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(renderable)
-        sys.stdout.flush()
-
-
-def _print(*lines: str) -> None:
-    with _writing():
-        print("\n".join(map(_shown, lines)), flush=True)
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    with _writing():
-        print(json.dumps(data, indent=1), flush=True)
-
-
-def _say(words: str) -> None:
-    # One write: a line of another thread does not get between the words and their end.
-    sys.stderr.write(f"{_shown(words)}\n")
-    sys.stderr.flush()
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Turn a full disk into one line and exit code 2; a reader that has gone needs no line."""
-    from porttool.errors import EXIT_USAGE
-
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EPIPE:
-            _say(f"the answer cannot be written to standard output: {error.strerror}")
-        # What is still buffered would fail once more when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(EXIT_USAGE) from None
-
-
-def _shown(text: str) -> str:
-    from porttool.review.text import visible
-
-    return visible(text, keep="\n")

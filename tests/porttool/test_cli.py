@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from porttool.cli import LINE, _progress, app
+from porttool.cli import LINE, app
+from porttool.console import progress_lines
 from porttool.report import from_json
 
 CONFIG = '''\
@@ -347,7 +348,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed(
     assert not {"torch", "numpy", "numba", "libcst"} & loaded
     if words != ("status",):
         own = {name for name in loaded if name.startswith("porttool")}
-        assert own == {"porttool", "porttool.cli"}
+        assert own == {"porttool", "porttool.cli", "porttool.console"}
         assert not {"git", "ruamel"} & loaded
 
 
@@ -438,7 +439,7 @@ class _Writes(io.StringIO):
 
 def test_a_line_of_progress_is_one_write() -> None:
     writes = _Writes()
-    with contextlib.redirect_stderr(writes), _progress() as progress:
+    with contextlib.redirect_stderr(writes), progress_lines() as progress:
         progress("one")
         progress("two\x1b")
     assert writes.seen == ["one\n", "two\\x1b\n"]
