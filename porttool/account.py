@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from importlib import metadata
 from typing import Literal
@@ -16,11 +15,11 @@ from porttool.experiment import Experiment
 from porttool.git.commits import CommitFacts, CommitId, Signature
 from porttool.git.merge import MergeResult
 from porttool.git.objects import Objects
-from porttool.learning.lesson import Hunk
+from porttool.ledger import ledger
 from porttool.plan.plan import Plan
 from porttool.proving.proof import Proof
+from porttool.resolving.residual import Answered
 
-Outcome = Literal["applied", "adapted", "dropped"]
 SeedForm = Literal["guard", "call", "lazy", "ungated"]
 
 _MARKER = re.compile(rb"^<<<<<<< ", re.MULTILINE)
@@ -55,11 +54,11 @@ def account(
         tip=series[-1].id if series else "",
         series=tuple(told.Commit(commit.id, commit.subject) for commit in series),
         rules=_rules(decided) if decided else (),
-        ledger=tuple(_ledger(decided, plan)) if decided else (),
+        ledger=tuple(ledger(decided, plan)) if decided else (),
         sites=tuple(_site(decision) for decision in decided.decisions) if decided else (),
         seeds=tuple(_seed(seed, plan) for seed in decided.placed) if decided else (),
         excluded=decided.excluded if decided else (),
-        gate=told.Gate(switch.gate, False, switch.module, switch.yaml) if switch else None,
+        gate=told.Gate(switch.gate, False, switch.module or "", switch.yaml) if switch else None,
         proof=_proof(proof) if proof else told.Proof(holds=False, tier="none"),
         conflicts=decided.conflicts if decided else (),
         patches=_patches(plan, series),
@@ -84,6 +83,7 @@ def _moment(signature: Signature) -> str:
 
 
 def _rules(decided: Decided) -> tuple[told.Rule, ...]:
+    taught = {now: path for path, now in decided.files.items()}
     return tuple(
         told.Rule(
             name=rule.name,
@@ -91,62 +91,17 @@ def _rules(decided: Decided) -> tuple[told.Rule, ...]:
             after=rule.after,
             neutral=rule.neutral,
             examples=tuple(
-                told.Example(example.path, example.line, example.before, example.after)
+                told.Example(
+                    taught.get(example.path, example.path),
+                    example.line,
+                    example.before,
+                    example.after,
+                )
                 for example in rule.examples
             ),
         )
         for rule in decided.lesson.rules
     )
-
-
-def _ledger(decided: Decided, plan: Plan) -> Iterator[told.LedgerEntry]:
-    """Say of every hunk of the experiment what became of it on onto."""
-    known = Counter(
-        (decision.path, _flat(decision.text))
-        for decision in decided.decisions
-        if decision.action == "rewrite" and decision.known
-    )
-    adapted = {rule.name for rule in decided.lesson.rules if rule.adapted}
-    placed = {(seed.seed.path, seed.seed.line): seed for seed in decided.placed}
-    for hunk in decided.lesson.hunks:
-        outcome, why = _fate(hunk, known, adapted, placed, plan)
-        yield told.LedgerEntry(
-            path=hunk.path,
-            line_before=hunk.line_before,
-            line_after=hunk.line_after,
-            before=hunk.before,
-            after=hunk.after,
-            outcome=outcome,
-            why=why,
-        )
-
-
-def _fate(
-    hunk: Hunk,
-    known: Counter[tuple[str, str]],
-    adapted: set[str],
-    placed: dict[tuple[str, int], PlacedSeed],
-    plan: Plan,
-) -> tuple[Outcome, str]:
-    if hunk.kind == "rule":
-        place = (hunk.path, _flat(hunk.before))
-        if not known[place]:
-            return "dropped", "onto does not have this place any more"
-        known[place] -= 1
-        if hunk.by in adapted:
-            return "adapted", "in the form that is neutral on an object that is not wrapped"
-        return "applied", f"rule {hunk.by}"
-    if hunk.kind == "seed":
-        seed = placed.get((hunk.path, hunk.line_after))
-        if seed is None:
-            return "dropped", "the object is not constructed on onto any more"
-        moved = f", moved from {seed.moved_from}" if seed.moved_from else ""
-        if plan.switch is not None:
-            return "adapted", f"behind {plan.switch.gate}{moved}"
-        return ("adapted", f"at {seed.path}:{seed.line}{moved}") if moved else ("applied", "seed")
-    if hunk.kind == "residual":
-        return "applied", "merged as it is; no rule explains it"
-    return "applied", hunk.kind
 
 
 def _site(decision: Decision) -> told.Site:
@@ -201,6 +156,21 @@ def _patches(plan: Plan, series: Sequence[CommitFacts]) -> tuple[told.Patch, ...
     )
 
 
+def resolved_conflicts(answered: Sequence[Answered]) -> tuple[told.Conflict, ...]:
+    """Return the conflicts that a person has decided, and the file that says how."""
+    return tuple(
+        told.Conflict(
+            path=path,
+            line=0,
+            kind=answer.question.kind,
+            detail=f"what no rule explains conflicts with main here ({answer.question.kind})",
+            resolved=f"a person decided: {answer.file}",
+        )
+        for answer in answered
+        for path in answer.question.paths
+    )
+
+
 def pick_conflicts(objects: Objects, picked: MergeResult) -> tuple[told.Conflict, ...]:
     """Return the places where a plain cherry-pick stops; `line` counts in the file with markers."""
     found = []
@@ -219,7 +189,3 @@ def pick_conflicts(objects: Objects, picked: MergeResult) -> tuple[told.Conflict
                 for line in lines or [0]
             ]
     return tuple(found)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

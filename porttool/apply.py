@@ -7,45 +7,37 @@ no checkout is touched, and the branch with its report is the only thing that an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from porttool.account import account, pick_conflicts
+from porttool.account import account
+from porttool.auditing import check_written
 from porttool.bench import Bench, Decided
-from porttool.deciding.dataflow import analyse
-from porttool.deciding.decide import (
-    check_guard,
-    decide,
-    place_seeds,
-    relevant_words,
-    unused_answers,
-)
-from porttool.deciding.sites import Decision
-from porttool.errors import (
-    EXIT_DONE,
-    EXIT_PARKED,
-    EXIT_PERSON,
-    NeedsPerson,
-    PlanError,
-    ProofFailed,
-    UnparsableSource,
-)
-from porttool.experiment import Experiment, find_experiment
-from porttool.git.commits import (
-    CommitFacts,
-    CommitId,
-)
-from porttool.git.merge import MergeResult, merge_trees
+from porttool.experiment import find_experiment, learn_experiment
+from porttool.git.commits import CommitFacts, CommitId
+from porttool.git.partial import fetch_left_out
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
-from porttool.learning.learn import Lesson, Wrapper, check_replay, for_gated_port, learn
-from porttool.plan.plan import PORTS_FOLDER, Plan, SwitchPlan
+from porttool.homes import seen_homes
+from porttool.learning.lesson import Lesson
+from porttool.modules import check_imports
+from porttool.outcomes import (
+    already_ported,
+    asked,
+    not_proven,
+    nothing_to_do,
+    parked,
+    would_create,
+)
+from porttool.plan.plan import PORTS_FOLDER, Plan
+from porttool.plan.switch import FlatSwitch
 from porttool.precondition import read_precondition
 from porttool.proving.proof import Proof, prove_off, search_words
-from porttool.report import Excluded, Report, Timing, counted
+from porttool.report import Report, Timing
 from porttool.series import Applied, commit_series, create_branch
-from porttool.source.syntax import Source, Span, parse_source
-from porttool.trees import check_switch, gate_file, write_config, write_tree
+from porttool.survey import decide_sites
+from porttool.trees import check_switch, settings_reach, write_config, write_tree
+from porttool.whereabouts import relocated, renamed_files
 
 Progress = Callable[[str], None]
 
@@ -95,8 +87,10 @@ def apply(
         bench = Bench(repo, quarantine, plan, experiment, onto, onto_id)
         merged = repo.find_ported(onto_id, experiment.tip.id, plan.name)
         if merged is not None:
-            return _already_ported(_account(bench), merged)
+            return already_ported(_account(bench), merged)
 
+        ends = (onto_id, experiment.parent_tree, experiment.tip.tree)
+        fetch_left_out(repo, quarantine, ends, clock.start)
         check_switch(quarantine, quarantine.tree_of(onto_id), plan)
         clock.start("learning the rewrite from the experiment's own diff")
         lesson = learn_experiment(quarantine, plan, experiment)
@@ -104,13 +98,17 @@ def apply(
         decided = decide_sites(bench, lesson)
         report = _account(bench, decided)
         if decided.asks:
-            return _asked(replace(report, timings=clock.stop()), plan)
+            return asked(replace(report, timings=clock.stop()), plan)
 
         clock.start("writing the port")
         adapted = write_tree(quarantine, decided, plan, gated=False)
+        check_written(quarantine, adapted, decided, None)
+        check_imports(quarantine, quarantine.tree_of(onto_id), adapted, experiment.tree)
         gated = write_tree(quarantine, decided, plan, gated=True) if plan.switch else adapted
+        if plan.switch is not None:
+            check_written(quarantine, gated, decided, plan.switch)
         if gated == quarantine.tree_of(onto_id):
-            return _nothing_to_do(report)
+            return nothing_to_do(bench, report, plan.switch)
         gated = write_config(quarantine, gated, plan)
         series = commit_series(bench, adapted, gated)
         tip = series[-1]
@@ -118,95 +116,22 @@ def apply(
         precondition = read_precondition(quarantine, plan, tip)
         report = replace(report, precondition=precondition)
         if not precondition.met and not despite_precondition:
-            return _parked(replace(report, timings=clock.stop()), plan)
+            return parked(replace(report, timings=clock.stop()), plan)
 
         clock.start("proving that off means off")
         proof = prove(bench, lesson, onto_id, tip)
         if plan.switch is not None and not proof.holds:
-            raise _not_proven(proof)
+            raise not_proven(proof)
         timings = clock.stop()
         report = _account(bench, decided, proof, [quarantine.commit(id) for id in series])
+        if report.gate is not None:
+            gate = replace(report.gate, reach=settings_reach(quarantine, gated, plan))
+            report = replace(report, gate=gate)
         report = replace(report, precondition=precondition, timings=timings)
         if dry_run:
-            return _dry_run(report)
+            return would_create(report)
         clock.start(f"creating {plan.review_branch}")
         return create_branch(bench, report, replace_branch=replace_branch)
-
-
-def learn_experiment(quarantine: Quarantine, plan: Plan, experiment: Experiment) -> Lesson:
-    """Learn rules and seeds, and hold them against the experiment: replayed, they must give it."""
-    wrapper = Wrapper(
-        callee=plan.wrapper.callee,
-        unwrap=plan.wrapper.unwrap,
-        prefix=plan.wrapper.prefix,
-        methods=plan.wrapper.methods,
-    )
-    before, after = experiment.sides(quarantine)
-    lesson = learn(before, after, wrapper)
-    check_replay(lesson, before, after)
-    # A gated port meets objects that are not wrapped: its rules have to be neutral on them.
-    return for_gated_port(lesson) if plan.switch is not None else lesson
-
-
-def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
-    """Merge what no rule explains, find the seeds again, and decide every site.
-
-    Raises NeedsPerson when the residual conflicts, CannotLearn when the guard disagrees with the
-    experiment's own parent.
-    """
-    quarantine, plan, experiment = bench.quarantine, bench.plan, bench.experiment
-    onto_tree = quarantine.tree_of(bench.onto_id)
-    parent_tree = experiment.parent_tree
-    residual = quarantine.write_tree(parent_tree, lesson.residual)
-    merged = merge_trees(quarantine, base=parent_tree, ours=onto_tree, theirs=residual)
-    if not merged.clean:
-        raise _conflict(merged, plan)
-    picked = merge_trees(quarantine, base=parent_tree, ours=onto_tree, theirs=experiment.tip.tree)
-    words = relevant_words(lesson)
-    paths = {*bench.repo.grep(bench.onto_id, words), *lesson.touched}
-    paths |= {change.path for change in quarantine.changed(onto_tree, merged.tree)}
-    # What the experiment itself touched is ported wherever it lies.
-    left_out = {
-        folder: {path for path in paths - set(lesson.touched) if _inside(folder, path)}
-        for folder in plan.exclude
-    }
-    excluded = tuple(Excluded(folder, len(files)) for folder, files in left_out.items())
-    paths -= set().union(*left_out.values())
-    files = quarantine.read_many(merged.tree, _python(paths))
-    sources = _parse(files, must=lesson.touched)
-    unread = [_unread(path, data) for path, data in files.items() if path not in sources]
-
-    before, _ = experiment.sides(quarantine)
-    parents = _parse(before, must=lesson.touched)
-    own_seeds, own_asks = place_seeds(parents, lesson)
-    own_flow = analyse(parents, own_seeds, lesson, own_asks)
-    check_guard(lesson, decide(parents, lesson, own_seeds, own_flow))
-
-    placed, asks = place_seeds(sources, lesson, plan.answers)
-    flow = analyse(sources, placed, lesson, asks)
-    seen = _parse(quarantine.read_many(parent_tree, sources), must=())
-    sites = decide(sources, lesson, placed, flow, plan.answers, parent=seen)
-    stale = unused_answers((*sites, *asks), plan.answers)
-    if stale:
-        raise PlanError(
-            f"`answers` has a key that names no site: {stale[0]}",
-            where=f"{plan.path} (answers)",
-            why="the place is not there any more, or its text has changed",
-            next="remove the line, or take the key that `porttool apply` prints now",
-        )
-    decisions = tuple(sorted((*sites, *asks, *unread), key=lambda d: (d.path, d.span)))
-    conflicts = pick_conflicts(quarantine, picked)
-    decided = Decided(lesson, merged.tree, conflicts, sources, placed, decisions, excluded)
-    if plan.switch is None:
-        return decided
-    gates = {
-        path: gate_file(quarantine, decided, plan.switch, source)
-        for path, source in sources.items()
-    }
-    questions = [question for _, asked in gates.values() for question in asked]
-    if questions:
-        raise _not_gated(questions, plan.switch)
-    return replace(decided, gates={path: edits for path, (edits, _) in gates.items() if edits})
 
 
 def prove(bench: Bench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:
@@ -220,19 +145,29 @@ def prove(bench: Bench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Pro
     ]
     before, found = quarantine.read_many(onto_id, paths), quarantine.read_many(tip, paths)
     after = {path: found.get(path) for path in paths}
-    words = search_words(before, after)
-    reaching = bench.repo.grep(onto_id, words, "*") if words else ()
+    switch = bench.plan.switch
+    words = search_words(before, after, switch)
+    reaching = bench.quarantine.grep(onto_id, words, "*") if words else ()
     reaching = tuple(path for path in reaching if not _inside(PORTS_FOLDER, path))
-    onto_files = before | quarantine.read_many(onto_id, reaching)
-    return prove_off(onto_files, after, lesson, bench.plan.switch)
+    home = [switch.module] if isinstance(switch, FlatSwitch) and switch.module else []
+    onto_files = before | quarantine.read_many(onto_id, [*reaching, *home])
+    files = renamed_files(
+        quarantine, lesson, bench.experiment.parent_tree, quarantine.tree_of(onto_id)
+    )
+    lesson = seen_homes(relocated(lesson, files), after)
+    return prove_off(onto_files, after, lesson, switch)
 
 
-def prove_branch(repo: Repository, plan: Plan) -> Callable[[CommitId, CommitId], Proof]:
+def prove_branch(
+    repo: Repository, plan: Plan, progress: Progress
+) -> Callable[[CommitId, CommitId], Proof]:
     """Return `prove(onto, tip)` for `verify`: the rules are learned again, the trees read again."""
 
     def prove_again(onto_id: CommitId, tip: CommitId) -> Proof:
         with Quarantine(repo) as quarantine:
             experiment = find_experiment(repo, quarantine, plan)
+            ends = (onto_id, tip, experiment.parent_tree, experiment.tip.tree)
+            fetch_left_out(repo, quarantine, ends, progress)
             lesson = learn_experiment(quarantine, plan, experiment)
             bench = Bench(repo, quarantine, plan, experiment, plan.onto, onto_id)
             return prove(bench, lesson, onto_id, tip)
@@ -242,79 +177,6 @@ def prove_branch(repo: Repository, plan: Plan) -> Callable[[CommitId, CommitId],
 
 def _inside(folder: str, path: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
-
-
-def _python(paths: Iterable[str]) -> list[str]:
-    return sorted(path for path in paths if path.endswith(".py"))
-
-
-def _parse(files: Mapping[str, bytes], *, must: tuple[str, ...]) -> dict[str, Source]:
-    """Parse Python files; one that the experiment did not touch and that does not parse is left."""
-    sources = {}
-    for path, data in files.items():
-        if not path.endswith(".py"):
-            continue
-        try:
-            sources[path] = parse_source(path, data)
-        except UnparsableSource:
-            if path in must:
-                raise
-    return sources
-
-
-def _unread(path: str, data: bytes) -> Decision:
-    """Report a file that holds what is ported and that nobody could read."""
-    try:
-        parse_source(path, data)
-        why = ""
-    except UnparsableSource as error:
-        why = f" ({error.where}: {error.why})"
-    return Decision(
-        key=f"hazard {path}",
-        path=path,
-        line=1,
-        column=0,
-        text="the whole file",
-        action="hazard",
-        rule=None,
-        reasons=(f"it names what is ported and does not parse{why}: nothing in it was decided",),
-        span=Span(0, 0),
-        known=False,
-    )
-
-
-def _conflict(merged: MergeResult, plan: Plan) -> NeedsPerson:
-    first = merged.conflicts[0]
-    lines = "; ".join(f"{c.kind}: {', '.join(c.paths)}" for c in merged.conflicts)
-    return NeedsPerson(
-        "a part of the experiment that no rule explains conflicts with what onto has there",
-        where=", ".join(first.paths),
-        why=f"{lines} ({first.message.strip()})",
-        next=f"rebase the experiment over that place, and put its new id into {plan.path}",
-    )
-
-
-def _not_gated(questions: Sequence[Decision], switch: SwitchPlan) -> NeedsPerson:
-    return NeedsPerson(
-        f"{switch.gate} cannot be put in front of {counted(len(questions), 'object')}; "
-        "no branch was made",
-        where=", ".join(f"{question.path}:{question.line}" for question in questions),
-        why="; ".join(dict.fromkeys(reason for q in questions for reason in q.reasons)),
-        next=f"make it clear there, for instance by a parameter `config: {switch.root}`, commit, "
-        "and run the same command again",
-    )
-
-
-def _not_proven(proof: Proof) -> ProofFailed:
-    first = next(file for file in proof.files if file.verdict == "not proven")
-    others = sum(file.verdict == "not proven" for file in proof.files) - 1
-    return ProofFailed(
-        "with the switch off the port would not be what it was made from; no branch was made"
-        + (f" ({others} more files)" if others else ""),
-        where=first.path,
-        why=first.detail,
-        next="put that change behind the switch: in the experiment, or in the patch that brings it",
-    )
 
 
 def _account(
@@ -333,51 +195,3 @@ def _account(
         proof=proof,
         series=series,
     )
-
-
-def _already_ported(report: Report, merged: CommitId) -> Applied:
-    message = f"{report.port} is already ported: {report.onto} has it since {merged}"
-    return Applied("already-ported", report, report.branch, EXIT_DONE, message)
-
-
-def _nothing_to_do(report: Report) -> Applied:
-    message = (
-        f"{report.onto} already has everything that {report.port} would change; no branch was made"
-    )
-    return Applied("nothing-to-do", report, report.branch, EXIT_DONE, message)
-
-
-def _dry_run(report: Report) -> Applied:
-    commits = counted(len(report.series), "commit")
-    message = f"would create {report.branch} with {commits}; no ref was written"
-    return Applied("dry-run", report, report.branch, EXIT_DONE, message)
-
-
-def _asked(report: Report, plan: Plan) -> Applied:
-    places = [
-        f"  {ask.path}:{ask.line}: {ask.text}\n    {'; '.join(ask.reasons)}" for ask in report.asks
-    ]
-    message = "\n".join(
-        [
-            f"a person has to decide {counted(len(report.asks), 'place')}; no branch was made",
-            *places,
-            f"next: complete these lines in {plan.path} and run the same command again",
-            *report.answers,
-        ]
-    )
-    return Applied("asked", report, report.branch, EXIT_PERSON, message)
-
-
-def _parked(report: Report, plan: Plan) -> Applied:
-    clauses = [
-        f"  {'met    ' if clause.met else 'not met'} {clause.text} (is {clause.seen})"
-        for clause in report.precondition.clauses
-    ]
-    message = "\n".join(
-        [
-            f"{report.port} is parked: {report.precondition.config} does not meet the precondition",
-            *clauses,
-            f"next: raise one of them in {plan.path} (variants), or --despite-precondition",
-        ]
-    )
-    return Applied("parked", replace(report, verdict="parked"), report.branch, EXIT_PARKED, message)

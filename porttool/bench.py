@@ -29,12 +29,26 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class Residual:
+    """What became of the paths that the residual is about, by the experiment's paths.
+
+    `there` are those of which onto had the residual's changes already, `resolved` names the file
+    below the port's folder with which a person decided a conflict.
+    """
+
+    there: frozenset[str] = frozenset()
+    resolved: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Decided:
     """What is to be done on onto, before anything is written.
 
     `base` is onto with the residual of the experiment merged in; `sources` are its files that
     matter to the port, parsed. `conflicts` is where a plain cherry-pick would have stopped, and
-    `gates` the edits that gate the seeds, by path.
+    `gates` the edits that gate the seeds, by path. The lesson speaks of onto's paths; `files` has
+    onto's path of those that the experiment has under another one, `origins` the file that the
+    definitions in a file of onto stood in before.
     """
 
     lesson: Lesson
@@ -44,6 +58,9 @@ class Decided:
     placed: tuple[PlacedSeed, ...]
     decisions: tuple[Decision, ...]
     excluded: tuple[Excluded, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    residual: Residual = field(default_factory=Residual)
     gates: Mapping[str, tuple[TextEdit, ...]] = field(default_factory=dict)
 
     @property

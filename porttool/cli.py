@@ -7,23 +7,25 @@ answers at once.
 
 from __future__ import annotations
 
-import shlex
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
 
 EXIT_INTERRUPTED = 130
 
 try:
+    import gc
+    import shlex
+    import signal
+    from collections.abc import Iterator
+    from contextlib import contextmanager
+    from pathlib import Path
+    from types import FrameType
+    from typing import TYPE_CHECKING, Annotated, NoReturn
+
     import typer
 
     from porttool.console import answering, progress_lines, say, show, show_json
 except KeyboardInterrupt:
-    # The longest import, and `main` has not begun: nothing else could answer.
+    # Imports are most of the time before `main` begins, and nothing else could answer by then.
     sys.stderr.write("interrupted; nothing was changed\n")
     raise SystemExit(EXIT_INTERRUPTED) from None
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from porttool.plan.plan import Plan
     from porttool.report import Look, Report
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAX_LOOKS = 8
 LINE = 110
 
@@ -61,6 +64,7 @@ Despite = Annotated[
         "--despite-precondition", help="Go on when the precondition is not met; it stays parked."
     ),
 ]
+Paths = Annotated[list[str] | None, typer.Option(metavar="PATH", help="A path in conflict.")]
 HERE = Path()
 
 
@@ -99,6 +103,10 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Decide and prove, but write no ref.")
     ] = False,
+    mainline: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The parent that a merge commit is compared with."),
+    ] = None,
     despite_precondition: Despite = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Make the branch anew if porttool made it.")
@@ -113,11 +121,12 @@ def apply(
         unchanged = "nothing was changed" if dry_run else "no branch was made"
         with _watched(repository, plan, unchanged), progress_lines() as progress:
             from porttool.apply import apply as make_branch
+            from porttool.experiment import compared_with
 
             applied = make_branch(
                 repository,
-                plan,
-                onto=onto or plan.onto,
+                compared_with(plan, mainline),
+                onto=plan.onto if onto is None else onto,
                 dry_run=dry_run,
                 despite_precondition=despite_precondition,
                 replace_branch=replace,
@@ -173,7 +182,7 @@ def verify(
             verified = check_branch(
                 repository,
                 plan,
-                prove=prove_branch(repository, plan),
+                prove=prove_branch(repository, plan, progress),
                 # Not resolved: a link in an environment's bin folder is what selects it.
                 python=python.absolute() if python else None,
                 despite_precondition=despite_precondition,
@@ -234,6 +243,51 @@ def review(
 
 
 @app.command()
+def resolve(
+    port: Port = None,
+    *,
+    onto: Onto = None,
+    repo: Repo = HERE,
+    done: Annotated[
+        bool, typer.Option("--done", help="Keep what is in the folder as the port's answers.")
+    ] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="Remove the folder.")] = False,
+    ours: Paths = None,
+    theirs: Paths = None,
+    delete: Paths = None,
+    as_json: Json = False,
+) -> None:
+    """Open the port's conflicts in a folder, and keep the answers.
+
+    With --done, --ours PATH takes what the branch has, --theirs PATH what the experiment has, and
+    --delete PATH neither.
+    """
+    with answering(as_json), _opened(repo, port) as (repository, plan):
+        with progress_lines() as progress:
+            from porttool.errors import PlanError
+            from porttool.resolving import resolve as resolving
+
+            takes = resolving.sides_taken(ours or (), theirs or (), delete or ())
+            if (takes and not done) or (done and (abort or onto)):
+                raise PlanError(
+                    "--ours, --theirs and --delete go with --done; --abort and --onto do not",
+                    next="porttool resolve --help",
+                )
+            if done:
+                ended = resolving.keep_answers(repository, plan, takes=takes, progress=progress)
+            elif abort:
+                ended = resolving.abort(repository, plan)
+            else:
+                ended = resolving.open_conflicts(
+                    repository, plan, onto=plan.onto if onto is None else onto, progress=progress
+                )
+        if as_json:
+            show_json(ended.as_dict())
+        else:
+            say(ended.message)
+
+
+@app.command()
 def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> None:
     """Say where every port stands, and what is next."""
     with answering(as_json):
@@ -251,6 +305,44 @@ def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> No
             say(f"{port.port}: {port.state}", f"  {port.detail}")
             if port.next:
                 say(f"  next: {port.next}")
+
+
+@app.command()
+def gate(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATHS", help="Files and folders.")],
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; list the calls behind no switch.")
+    ] = False,
+    switch: Annotated[
+        str, typer.Option("--switch", metavar="NAME", help="The switch's name in the settings.")
+    ] = "compile_model",
+    env: Annotated[
+        str | None,
+        typer.Option(
+            "--env", metavar="NAME", help="The environment variable where there are no settings."
+        ),
+    ] = None,
+    repo: Repo = HERE,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes, write nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Put torch.compile in working files behind a switch that is off."""
+    with answering(as_json):
+        from porttool.calls.command import check_paths, gate_paths
+
+        answer = (
+            check_paths(paths, repo=repo, switch=switch)
+            if check
+            else gate_paths(paths, repo=repo, switch=switch, env=env, dry_run=dry_run)
+        )
+        if as_json:
+            show_json(answer.data)
+        elif answer.lines:
+            say(*answer.lines)
+        raise typer.Exit(answer.exit_code)
 
 
 @app.command()
@@ -275,16 +367,25 @@ def demo(
 
 def main() -> None:
     """Run the command line; the console script's entry point."""
+    # What a command makes, trees above all, lives until it ends: looking for garbage in between
+    # took a fifth of an apply on small files, and half of one on large ones.
+    gc.disable()
     try:
-        # `kill` ends a run as Ctrl-C does, so that the programs it started are ended too.
-        signal.signal(signal.SIGINT, _interrupt)
-        signal.signal(signal.SIGTERM, _interrupt)
+        # `kill` and a closed terminal end a run as Ctrl-C does, so that the programs it started
+        # are ended too; what whoever started this has switched off stays off.
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _interrupt)
         app()
     except (Interrupted, KeyboardInterrupt) as error:
-        # A second Ctrl-C finds nothing to end; and an import could be what was interrupted.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A second one finds nothing to end; and an import could be what was interrupted.
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
         sys.stderr.write(f"interrupted; {str(error) or 'nothing was changed'}\n")
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        # Nor does Python look once more as it exits.
+        gc.freeze()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -301,17 +402,12 @@ def _watched(repository: Repository, plan: Plan, unchanged: str) -> Iterator[Non
         NOTES: "the report was stored",
     }
 
-    def seen() -> dict[str, str]:
-        # A new process each time: Ctrl-C has ended those that were waiting for requests.
-        found = repository.git.run("for-each-ref", "--format=%(refname) %(objectname)", *refs).out
-        return dict(line.split() for line in found.decode("utf-8", "surrogateescape").splitlines())
-
     before: dict[str, str] | None = None
     try:
-        before = seen()
+        before = repository.refs(refs)
         yield
     except Interrupted:
-        after = seen()
+        after = repository.refs(refs)
         # Interrupted before the first look: nothing had begun.
         known = after if before is None else before
         done = [words for ref, words in refs.items() if known.get(ref) != after.get(ref)]

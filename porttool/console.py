@@ -20,7 +20,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from porttool.errors import PortError
+
 WIDTH_WITHOUT_TERMINAL = 160
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
 @contextmanager
@@ -30,12 +33,30 @@ def answering(as_json: bool) -> Iterator[None]:
 
     try:
         yield
-    except PortError as error:
+    except (PortError, OSError) as error:
+        refusal = error if isinstance(error, PortError) else _no_room(error)
+        if refusal is None:
+            raise
         if as_json:
-            show_json(error.as_dict())
+            show_json(refusal.as_dict())
         else:
-            tell(str(error))
-        raise typer.Exit(error.exit_code) from None
+            tell(str(refusal))
+        raise typer.Exit(refusal.exit_code) from None
+
+
+def _no_room(error: OSError) -> PortError | None:
+    """Return what to say when the machine has no more room, or None for any other reason."""
+    from porttool.errors import PortError
+
+    if error.errno not in _NO_ROOM:
+        return None
+    return PortError(
+        "this machine has no room for what has to be written",
+        where=str(error.filename) if error.filename else None,
+        why=error.strerror,
+        next="make room there, or set TMPDIR to a folder on another disk; then the same command "
+        "again",
+    )
 
 
 @contextmanager

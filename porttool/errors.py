@@ -6,6 +6,9 @@ Every refusal says what is wrong, where, why, and what to type next. A failure t
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 EXIT_DONE = 0
 EXIT_USAGE = 2
 EXIT_PERSON = 3
@@ -36,7 +39,7 @@ class PortError(Exception):
         lines += [f"  next:  {next}"] if next else []
         super().__init__("\n".join(lines))
 
-    def as_dict(self) -> dict[str, str | int | None]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the same facts as data, for `--json`."""
         return {
             "error": type(self).__name__,
@@ -58,6 +61,21 @@ class RepositoryError(PortError):
 
 class UnparsableSource(PortError):
     """A Python file that has to be understood does not parse."""
+
+
+class NeedsNewerPython(UnparsableSource):
+    """A Python file that does not parse here and reads like one for a newer Python."""
+
+    def __init__(self, path: str, line: int | None, message: str, needed: tuple[int, int]) -> None:
+        self.needed = needed
+        here = ".".join(map(str, sys.version_info[:2]))
+        name = ".".join(map(str, needed))
+        super().__init__(
+            f"{path} needs Python {name} to be read",
+            where=f"{path}:{line}" if line else path,
+            why=f"porttool runs on Python {here}, which says of that line: {message}",
+            next=f"run the same command with that interpreter: python{name} -m porttool ...",
+        )
 
 
 class CannotLearn(PortError):

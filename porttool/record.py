@@ -9,7 +9,7 @@ import time
 
 from porttool.errors import RepositoryError
 from porttool.git.commits import PORT, CommitId, trailers
-from porttool.git.publish import NOTES, publish, read_note, write_note
+from porttool.git.publish import NOTES, publish_with_note, read_note
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.plan.plan import Plan
@@ -136,11 +136,15 @@ def _spare_name(repo: Repository, branch: str) -> str:
 
 
 def store_report(repo: Repository, report: Report) -> None:
-    """Store a report with its branch's tip, instead of the one that is there.
-
-    Raises RefMoved when another process stored one at the same moment.
-    """
+    """Store a report with its branch's tip, instead of the one that is there."""
     with Quarantine(repo) as quarantine:
         by = repo.identity().at(int(time.time()))
-        note = write_note(repo, quarantine, CommitId(report.tip), to_json(report).encode(), by)
-        publish(repo, quarantine, [note], reason=f"porttool: report of {report.port}")
+        publish_with_note(
+            repo,
+            quarantine,
+            [],
+            commit=CommitId(report.tip),
+            text=to_json(report).encode(),
+            by=by,
+            reason=f"porttool: report of {report.port}",
+        )

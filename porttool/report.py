@@ -74,7 +74,7 @@ class LedgerEntry:
     line_after: int
     before: str
     after: str
-    outcome: Literal["applied", "adapted", "dropped"]
+    outcome: Literal["applied", "adapted", "dropped", "already there"]
     why: str
 
 
@@ -114,6 +114,16 @@ class Seed:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """Whether a settings file can turn the switch on; `on` says that it does so already."""
+
+    path: str
+    reaches: bool
+    why: str
+    on: bool = False
+
+
+@dataclass(frozen=True)
 class Gate:
     """The switch in front of the seeds: its dotted `key`, declared in `module`, shown in `yaml`."""
 
@@ -121,6 +131,7 @@ class Gate:
     default: bool
     module: str
     yaml: tuple[str, ...] = ()
+    reach: tuple[Reach, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -265,7 +276,7 @@ class Report:
         if not self.asks:
             return ()
         keys = dict.fromkeys(ask.key for ask in self.asks)
-        return ("answers:", *(f"  {json.dumps(key)}: rewrite  # or: skip" for key in keys))
+        return ("answers:", *(f"  {yaml_text(key)}: rewrite  # or: skip" for key in keys))
 
     @property
     def look_first(self) -> tuple[Look, ...]:
@@ -279,6 +290,11 @@ class Report:
             *(_look(site, "ask") for site in self.asks),
             *(Look(c.path, c.line, "conflict", c.detail) for c in self.conflicts if not c.resolved),
             *(_look(site, "hazard") for site in self.hazards),
+            *(
+                Look(file.path, 1, "hazard", f"the switch is on in this file: {file.why}")
+                for file in (self.gate.reach if self.gate else ())
+                if file.on
+            ),
             *(
                 Look(s.path, s.line, "moved seed", f"moved from {s.moved_from}: {s.call}")
                 for s in self.seeds
@@ -364,6 +380,22 @@ UP_TO_DATE = Standing()
 def counted(number: int, noun: str) -> str:
     """Return "1 place", "2 places"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def yaml_text(text: str) -> str:
+    """Return a text in double quotes, as YAML reads it and as any terminal shows it unchanged."""
+    shown = []
+    for char in text:
+        code = ord(char)
+        if char in '"\\':
+            shown.append(f"\\{char}")
+        elif char.isprintable():
+            shown.append(char)
+        elif code < 0x100:
+            shown.append(f"\\x{code:02x}")
+        else:
+            shown.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return f'"{"".join(shown)}"'
 
 
 def remake_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:

@@ -17,12 +17,21 @@ from porttool.git.commits import (
     trailers,
 )
 from porttool.git.publish import RefUpdate, publish_with_note
-from porttool.plan.plan import Plan, SwitchPlan
+from porttool.plan.plan import Plan
+from porttool.plan.switch import FlatSwitch, Switch
 from porttool.record import find_report
 from porttool.report import Report, counted, to_json
 
 Outcome = Literal[
-    "created", "unchanged", "dry-run", "already-ported", "nothing-to-do", "asked", "parked"
+    "created",
+    "unchanged",
+    "dry-run",
+    "already-ported",
+    "already-applied",
+    "empty",
+    "nothing-to-do",
+    "asked",
+    "parked",
 ]
 
 
@@ -162,9 +171,17 @@ def _other_inputs(kept: Report | None, report: Report) -> str:
     return f"it was made by porttool {kept.version} or another user, this is {report.version}"
 
 
-def _gate_message(plan: Plan, switch: SwitchPlan) -> str:
+def _declaration(switch: Switch) -> str:
+    if switch.module is not None:
+        return f"It is declared in {switch.module}."
+    if isinstance(switch, FlatSwitch) and switch.idiom == "env":
+        return f"{switch.variable}=1 in the environment turns it on."
+    return f"`{switch.key}: true` in the settings turns it on."
+
+
+def _gate_message(plan: Plan, switch: Switch) -> str:
     variants = "".join(f"\n{variant.path} turns it on." for variant in plan.variants)
     return (
         f"{plan.name}: behind {switch.gate}, off by default\n\n"
-        f"With the switch off nothing is wrapped. It is declared in {switch.module}.{variants}\n"
+        f"With the switch off nothing is wrapped. {_declaration(switch)}{variants}\n"
     )

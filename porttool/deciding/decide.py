@@ -9,16 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from porttool.deciding.dataflow import Flow, Holding
-from porttool.deciding.dataflow.fileindex import FileIndex
+from porttool.deciding.dataflow.fileindex import FileIndex, index_of
 from porttool.deciding.hazards import HAZARD_WORDS, find_hazards
 from porttool.deciding.seed_search import place_seeds
 from porttool.deciding.sites import Action, Decision, PlacedSeed, site_key
 from porttool.errors import CannotLearn, NeedsPerson
+from porttool.learning.definitions import wrong_call
 from porttool.learning.lesson import Lesson, Rule
 from porttool.learning.rewriting import (
     imported_names,
+    lost_comments,
     match,
     matches,
+    names_of,
     pattern_expression,
     rewrite,
 )
@@ -48,7 +51,8 @@ class _Site:
     node: ast.expr
     subject: ast.expr | None  # None where a rule is about no object
     rule: Rule | None
-    why: str | None = None  # set where no rule fits the arguments
+    why: str | None = None  # set where no rule fits
+    handed_on: bool = False  # the method itself, without a call
 
 
 def decide(
@@ -91,7 +95,7 @@ def decide(
                 span=span,
                 known=known.has(site.rule, scope, text) if site.rule else False,
             )
-            decisions.append(_settled(decision, site, source, answers.get(key)))
+            decisions.append(_settled(decision, site, source, lesson, answers.get(key)))
     asked = {(d.path, d.span) for d in decisions if d.action in ("ask", "rewrite")}
     decisions += find_hazards(
         onto, lesson, flow, placed=tuple(placed), decided=asked, answers=answers
@@ -103,7 +107,9 @@ def _position(site: _Site) -> tuple[int, int]:
     return site.node.lineno, site.node.col_offset
 
 
-def _settled(decision: Decision, site: _Site, source: Source, answer: str | None) -> Decision:
+def _settled(
+    decision: Decision, site: _Site, source: Source, lesson: Lesson, answer: str | None
+) -> Decision:
     """Apply the plan's answer, and see whether a rewrite can be written down at this place."""
     action, reasons = decision.action, decision.reasons
     if answer is not None and answer != action:
@@ -115,26 +121,39 @@ def _settled(decision: Decision, site: _Site, source: Source, answer: str | None
     if site.rule is not None:
         try:
             text = rewrite(source, site.rule, site.node)
+            problem = problem or wrong_call(lesson, text)
         except NeedsPerson as error:
             problem = error.why
     if action == "rewrite" and problem is not None:
         action, reasons = "ask", (problem, *reasons)
+    lost = lost_comments(source, site.node, text) if text is not None else ()
+    if action == "rewrite" and lost and answer is None and not decision.known:
+        why = f"the rewrite drops the comment `{lost[0]}`: answer `rewrite` to let it go"
+        action, reasons = "ask", (why, *reasons)
     return replace(decision, action=action, reasons=reasons, replacement=text)
 
 
 def _judge(site: _Site, flow: Flow, lesson: Lesson, path: str) -> tuple[Action, tuple[str, ...]]:
     if site.subject is None:
-        return "ask", ("the rule is about no object whose way could be followed",)
-    holding = flow.holds(path, site.subject)
+        return "ask", (site.why or "the rule is about no object whose way could be followed",)
+    subject, why = site.subject, site.why
+    if flow.is_class(path, subject):
+        # `nn.Module.state_dict(net)`; handed on uncalled, nobody knows whom it meets.
+        given = site.node.args if isinstance(site.node, ast.Call) else []
+        why = f"it is called through a class, `{ast.unparse(subject)}`"
+        if not given:
+            return ("ask", (why,)) if site.handed_on else ("skip", (why,))
+        subject = given[0]
+    holding = flow.judge(path, subject)
     if holding.kind == "no":
         return "skip", holding.chain
     if holding.kind == "unknown":
-        plain = _plainly_named(site.subject, holding)
+        plain = _plainly_named(subject, holding)
         if plain is not None:
             return "skip", (plain, *holding.chain)
         return "ask", holding.chain
-    if site.why is not None:
-        return "ask", (site.why, *holding.chain)
+    if why is not None:
+        return "ask", (why, *holding.chain)
     if holding.shape != "object":
         return "ask", holding.chain
     if holding.kind == "definite":
@@ -201,6 +220,7 @@ def _sites(file: FileIndex, lesson: Lesson) -> Iterator[_Site]:
                     held = subject if isinstance(subject, ast.expr) else None
                     matched[node] = _Site(node, held, rule)
     yield from matched.values()
+    taken = _taken_along(file, matched.values())
     for method in dict.fromkeys([*roots, *lesson.wrapper.methods]):
         rules = roots.get(method, [])
         if not rules and not method.endswith("state_dict"):
@@ -212,9 +232,39 @@ def _sites(file: FileIndex, lesson: Lesson) -> Iterator[_Site]:
             why = f"the experiment has no rule for `{method}` on a wrapped module"
         for call in file.calls.get(method, ()):
             # What a rule fits and did not match, a rule has made, or it is inside a helper.
-            made = call in matched or any(_fits(rule, call) for rule in rules)
+            made = call in matched or call in taken or any(_fits(rule, call) for rule in rules)
             if not made and isinstance(call.func, ast.Attribute):
                 yield _Site(call, call.func.value, None, why)
+        yield from _uncalled(file, method)
+
+
+def _taken_along(file: FileIndex, sites: Iterable[_Site]) -> set[ast.AST]:
+    """Return what matched sites rewrite as a part of themselves: `x.f()` in `dict(x.f())`."""
+    taken: set[ast.AST] = set()
+    for site in sites:
+        if site.rule is None:
+            continue
+        imported = imported_names(site.rule.requires)
+        names = names_of(file.source.tree)
+        bindings = match(pattern_expression(site.rule.before), site.node, names, imported) or {}
+        values = (v if isinstance(v, tuple) else (v,) for v in bindings.values())
+        carried = {part for value in values for root in value for part in ast.walk(root)}
+        taken |= set(ast.walk(site.node)) - carried
+    return taken
+
+
+def _uncalled(file: FileIndex, method: str) -> Iterator[_Site]:
+    """Yield where a method is handed on without a call, or found by its name."""
+    why = f"`{method}` is not called here: no rule can say what becomes of it"
+    for node in file.attributes.get(method, ()):
+        above = file.above.get(node)
+        if not (isinstance(above, ast.Call) and above.func is node):
+            yield _Site(node, node.value, None, why, handed_on=True)
+    for word, position in (("getattr", 1), ("methodcaller", 0)):
+        for call in file.calls.get(word, ()):
+            name = call.args[position] if len(call.args) > position else None
+            if isinstance(name, ast.Constant) and name.value == method:
+                yield _Site(call, call.args[0] if position else None, None, why, handed_on=True)
 
 
 def _prefers(rule: Rule, rival: Rule | None, path: str) -> bool:
@@ -266,7 +316,7 @@ class _Known:
         self._left: Counter[tuple[str, str | None, str]] = Counter()
         self._scoped = parent is not None
         if parent is not None:
-            index = FileIndex(parent)
+            index = index_of(parent)
             for site in _sites(index, lesson):
                 if site.rule is not None:
                     scope = _scope_name(index, site.node)
@@ -332,18 +382,27 @@ def check_guard(lesson: Lesson, decisions: Iterable[Decision]) -> None:
         CannotLearn: when a place that the experiment rewrote would not be, or one that it left
             alone would be.
     """
-    by_place = {(d.path, d.line, _flat(d.text)): d for d in decisions if d.rule}
-    for rule in lesson.rules:
-        for example in rule.examples:
-            decision = by_place.get((example.path, example.line, _flat(example.before)))
-            if decision is None or decision.action not in ("rewrite", "ask"):
-                reasons = decision.reasons if decision else ("no site there",)
-                raise _no_guard(example.path, example.line, example.before, "rewrote", reasons)
+    # A line may hold one text twice: as many of it as the experiment rewrote have to be rewritten.
+    by_place: dict[tuple[str, int, str], list[Decision]] = defaultdict(list)
+    for decision in decisions:
+        if decision.rule:
+            by_place[decision.path, decision.line, _flat(decision.text)].append(decision)
+    examples = [example for rule in lesson.rules for example in rule.examples]
+    rewritten = Counter((e.path, e.line, _flat(e.before)) for e in examples)
+    for example in examples:
+        place = (example.path, example.line, _flat(example.before))
+        there = by_place[place]
+        if sum(d.action in ("rewrite", "ask") for d in there) < rewritten[place]:
+            left = [d for d in there if d.action not in ("rewrite", "ask")]
+            reasons = left[0].reasons if left else ("no site there",)
+            raise _no_guard(example.path, example.line, example.before, "rewrote", reasons)
+    left_alone = Counter((n.path, n.line, _flat(n.text)) for n in lesson.negatives)
     for negative in lesson.negatives:
-        decision = by_place.get((negative.path, negative.line, _flat(negative.text)))
-        if decision is not None and decision.action == "rewrite":
+        place = (negative.path, negative.line, _flat(negative.text))
+        changed = [d for d in by_place[place] if d.action == "rewrite"]
+        if len(changed) > len(by_place[place]) - left_alone[place]:
             raise _no_guard(
-                negative.path, negative.line, negative.text, "left alone", decision.reasons
+                negative.path, negative.line, negative.text, "left alone", changed[-1].reasons
             )
 
 

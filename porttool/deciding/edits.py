@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from porttool.deciding.sites import Decision, PlacedSeed
-from porttool.learning.learn import helper_edits
+from porttool.errors import NeedsPerson
+from porttool.learning.definitions import helper_edits, helpers_at_home
 from porttool.learning.lesson import Lesson, Rule
 from porttool.learning.rewriting import edited_text, rewrite
+from porttool.learning.spelling import respelled, way_to_write
+from porttool.source.inserts import insert_import
+from porttool.source.nodes import KEPT, nodes_of
 from porttool.source.syntax import (
     Names,
     Source,
     Span,
     TextEdit,
     indent_of,
-    insert_import,
     line_at,
+    line_start,
     span_of,
     statement_span,
 )
 
 _ADDED = ("rebind", "statement")
+_COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,13 @@ class _Change:
 
 def port_edits(
     source: Source,
-    decisions: Iterable[Decision],
-    placed: Iterable[PlacedSeed],
+    decisions: Collection[Decision],
+    placed: Collection[PlacedSeed],
     lesson: Lesson,
 ) -> tuple[TextEdit, ...]:
-    """Return the edits of one file without any gate; other files' decisions and seeds are ignored.
+    """Return the edits of one file without any gate.
+
+    Of other files' decisions and seeds it counts which helpers they need: this may be their home.
 
     Raises:
         NeedsPerson: when a helper's name is taken by something else in this file.
@@ -53,17 +61,27 @@ def port_edits(
         if decision.path == source.path and decision.action == "rewrite" and decision.rule
     ]
     changes += [_Change(s.value, seed=s) for s in seeds if s.kind not in (*_ADDED, "decorator")]
-    if not changes and not seeds:
+    everywhere = {
+        name
+        for d in decisions
+        if d.action == "rewrite" and d.rule
+        for name in rules[d.rule].requires
+    }
+    everywhere |= {name for seed in placed for name in seed.seed.requires}
+    needed = dict.fromkeys(helpers_at_home(source, lesson, everywhere))
+    if not changes and not seeds and not needed:
         return ()
-    needed: dict[str, None] = {}
     for change in changes:
         if change.rule is not None:
             needed |= dict.fromkeys(change.rule.requires)
     for seed in seeds:
-        needed |= dict.fromkeys(seed.seed.requires)
+        # What is imported is spelled, and imported, as the place needs it.
+        imported = {origin for origin, _ in seed.seed.spelled}
+        needed |= dict.fromkeys(name for name in seed.seed.requires if name not in imported)
+    # Inserts at one place keep their order: imports stand in front of definitions.
     edits = [*_expressions(source, changes), *_statements(source, seeds)]
-    edits += helper_edits(source, lesson, needed)
-    return (*edits, *_missing_import(source, seeds, lesson, edits))
+    edits += [*seed_imports(source, seeds), *helper_edits(source, lesson, needed)]
+    return tuple(dict.fromkeys(edits))
 
 
 def _expressions(source: Source, changes: list[_Change]) -> list[TextEdit]:
@@ -85,12 +103,21 @@ def _expressions(source: Source, changes: list[_Change]) -> list[TextEdit]:
 
 def expression_at(source: Source, span: Span) -> ast.expr:
     """Return the outermost expression that covers exactly a span; raises ValueError."""
-    line = line_at(source, span.start)
-    for node in ast.walk(source.tree):
-        # Only a node that starts on the span's own line is worth its offset.
-        if isinstance(node, ast.expr) and node.lineno == line and span_of(source, node) == span:
+    # Only a node that starts on the span's own line is worth its offset.
+    for node in _by_line(source.tree).get(line_at(source, span.start), ()):
+        if span_of(source, node) == span:
             return node
     raise ValueError(f"{source.path}: no expression at characters {span.start} to {span.end}")
+
+
+@lru_cache(maxsize=KEPT)
+def _by_line(tree: ast.Module) -> Mapping[int, Sequence[ast.expr]]:
+    """Map each line to the expressions that start on it, outer ones first."""
+    found: dict[int, list[ast.expr]] = {}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.expr):
+            found.setdefault(node.lineno, []).append(node)
+    return found
 
 
 def _statements(source: Source, seeds: list[PlacedSeed]) -> list[TextEdit]:
@@ -109,20 +136,49 @@ def _statements(source: Source, seeds: list[PlacedSeed]) -> list[TextEdit]:
         indent = indent_of(source, statement)
         block = "".join(f"{indent}{line}\n" if line else "\n" for line in text.split("\n"))
         if placed.kind == "decorator":
-            edits.append(TextEdit(placed.binding.start, placed.binding.start, block))
+            start = _decorator_place(source, placed, statement)
+            edits.append(TextEdit(start, start, block))
             continue
         end = placed.binding.end
         if source.text[:end].endswith(("\n", "\r")):
             edits.append(TextEdit(end, end, block))
-        else:
+        elif not source.text[end:].strip(" \t\f") and not _shares_its_line(source, statement):
             edits.append(TextEdit(end, end, "\n" + block.rstrip("\n")))
+        elif "\n" not in text and not isinstance(ast.parse(text).body[0], _COMPOUND):
+            # A line of its own would leave the one-line block that the statement is in.
+            edits.append(TextEdit(end, end, f"; {text}"))
+        else:
+            raise NeedsPerson(
+                f"{source.path} has other code on the line behind which the experiment adds more",
+                where=f"{source.path}:{placed.line}",
+                why=f"`{text.splitlines()[0]}` cannot stand on one line with it",
+                next="give the statement a line of its own on the branch that it is ported to",
+            )
     return edits
+
+
+def _decorator_place(source: Source, placed: PlacedSeed, statement: ast.stmt) -> int:
+    """Return where a decorator goes: behind those that the experiment has above it."""
+    above = (placed.seed.follows or "").split("\n")
+    above = above[: above.index("")] if "" in above else above
+    there = [one for one in getattr(statement, "decorator_list", ()) if ast.unparse(one) in above]
+    if not there:
+        return placed.binding.start
+    return source.line_starts[line_at(source, span_of(source, there[-1]).end)]
+
+
+def _shares_its_line(source: Source, statement: ast.stmt) -> bool:
+    head = source.text[line_start(source, span_of(source, statement).start) :]
+    bare = span_of(source, statement).start - line_start(source, span_of(source, statement).start)
+    return bool(head[:bare].strip(" \t\f"))
 
 
 def _respelled(text: str, placed: PlacedSeed) -> str:
     """Carry the file's spelling of the wrapper from the call into the whole statement."""
     ours, theirs = placed.call.partition("(")[0], placed.seed.call.partition("(")[0]
-    return text.replace(theirs, ours) if theirs != ours else text
+    for written in (theirs, *(way for origin, way in placed.seed.spelled if origin == theirs)):
+        text = respelled(text, written, ours)
+    return text
 
 
 def _statement_at(source: Source, span: Span) -> ast.stmt:
@@ -132,18 +188,29 @@ def _statement_at(source: Source, span: Span) -> ast.stmt:
     raise ValueError(f"{source.path}: no statement at characters {span.start} to {span.end}")
 
 
-def _missing_import(
-    source: Source, seeds: list[PlacedSeed], lesson: Lesson, edits: list[TextEdit]
-) -> list[TextEdit]:
-    """Import the wrapper's package where a seed was placed in a file that does not."""
-    callee = lesson.wrapper.callee
-    if not any(callee in seed.call for seed in seeds):
-        return []
-    if Names(source.tree).spelling(callee, source.tree) is not None:
-        return []
-    module = callee.rpartition(".")[0]
-    written = f"import {module}"
-    if not module or any(written in edit.text for edit in edits):
-        return []
-    edit = insert_import(source, written)
-    return [edit] if edit is not None else []
+def seed_imports(source: Source, seeds: Iterable[PlacedSeed]) -> tuple[TextEdit, ...]:
+    """Return the imports that the calls of placed seeds need in a file.
+
+    Raises NeedsPerson where the name that such a call starts with is taken by something else.
+    """
+    names = Names(source.tree)
+    edits: dict[TextEdit, None] = {}
+    for placed in seeds:
+        at = _statement_at(source, placed.binding)
+        for origin, _ in placed.seed.spelled:
+            way = way_to_write(names, origin, at, placed.seed.spelled)
+            if way.statement is None or way.written not in placed.call:
+                continue
+            if way.taken:
+                root = way.written.partition(".")[0]
+                raise NeedsPerson(
+                    f"{source.path} has something else by the name `{root}` where "
+                    f"{placed.target or 'an object'} is to be wrapped",
+                    where=f"{source.path}:{placed.line}",
+                    why=f"`{placed.call}` would not call {origin} there",
+                    next=f"rename that `{root}` on the branch that it is ported to, commit, and "
+                    "run the same command again",
+                )
+            edit = insert_import(source, way.statement)
+            edits |= {edit: None} if edit is not None else {}
+    return tuple(edits)

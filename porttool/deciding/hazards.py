@@ -7,10 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from porttool.deciding.dataflow import Flow, Holding
-from porttool.deciding.dataflow.fileindex import FileIndex
+from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
+from porttool.deciding.dataflow.values import Wrapped
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.learning.lesson import Lesson
 from porttool.source.syntax import Source, Span, line_start, span_of, text_of
+from porttool.wrappers import MODULE_NAMES
 
 # Words that bring a file into the analysis; `isinstance` and the like are too common for that.
 HAZARD_WORDS = (
@@ -39,14 +41,28 @@ _HOOKS = (
     "register_full_backward_hook",
     "register_backward_hook",
 )
+_PICKLED = "the wrapper itself is pickled: save a cleaned state dict"
+_KEYED = "the names of its parameters carry the wrapper's prefix"
 _ON_ARGUMENT = {
-    "copy.deepcopy": "the copy is wrapped too, and compiles again: copy the unwrapped module",
+    "copy.deepcopy": "",  # the wrapper's row says it
     "copy.copy": "the copy shares the wrapped module",
-    "torch.save": "the wrapper itself is pickled: save a cleaned state dict",
-    "pickle.dump": "the wrapper itself is pickled: save a cleaned state dict",
-    "pickle.dumps": "the wrapper itself is pickled: save a cleaned state dict",
+    "torch.save": _PICKLED,
+    **{f"{module}.dump": _PICKLED for module in ("pickle", "cloudpickle", "dill", "joblib")},
+    **{f"{module}.dumps": _PICKLED for module in ("pickle", "cloudpickle", "dill")},
+    "safetensors.torch.save_model": _KEYED,
+    "safetensors.torch.load_model": _KEYED,
+    "torch.func.functional_call": _KEYED,
+    "torch.nn.utils.stateless.functional_call": _KEYED,
     "builtins.isinstance": "a wrapper is no instance of the module's class",
     "builtins.type": "a wrapper's type is not the module's class",
+}
+_LOOKS = ("isinstance", "type")  # at the object itself, whatever it is in
+_ATTRIBUTES = {
+    "__class__": "a wrapper's class is not the module's",
+    "__getstate__": _PICKLED,
+    "_modules": "its only entry is the wrapped module",
+    "_parameters": "a wrapper has none of its own",
+    "_buffers": "a wrapper has none of its own",
 }
 
 
@@ -55,6 +71,7 @@ class _Hazard:
     node: ast.AST
     why: str
     chain: tuple[str, ...] = ()
+    asks: bool = False
 
 
 def find_hazards(
@@ -88,7 +105,7 @@ def find_hazards(
                     line=int(getattr(hazard.node, "lineno", 0)),
                     column=span.start - line_start(source, span.start),
                     text=text,
-                    action="skip" if answered else "hazard",
+                    action="skip" if answered else "ask" if hazard.asks else "hazard",
                     rule=None,
                     reasons=(hazard.why, *hazard.chain),
                     span=span,
@@ -100,10 +117,12 @@ def find_hazards(
 
 def _in_file(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
     yield from _methods(file, lesson, flow)
-    yield from _functions(file, flow)
+    yield from _functions(file, lesson, flow)
     yield from _discarded(file, lesson, flow)
     yield from _forward(file, lesson, flow)
     yield from _containers(file, lesson, flow)
+    yield from _hidden(file, lesson, flow)
+    yield from _of_the_same_name(file, lesson, flow)
 
 
 def _wrapped(flow: Flow, path: str, node: ast.expr) -> Holding | None:
@@ -112,8 +131,9 @@ def _wrapped(flow: Flow, path: str, node: ast.expr) -> Holding | None:
 
 
 def _methods(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
+    by_name = _BY_NAME if lesson.wrapper.prefix else {}
     rewritten = {rule.before.partition("(")[0].rpartition(".")[2] for rule in lesson.rules}
-    for name, why in _BY_NAME.items():
+    for name, why in by_name.items():
         if name in rewritten:
             continue
         for receiver, call in _receivers(file, name):
@@ -126,7 +146,7 @@ def _methods(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
                 yield _Hazard(call, why, holding.chain)
     for receiver, call in _receivers(file, "load_state_dict"):
         loose = any(_is_false(keyword) for keyword in call.keywords)
-        if loose and (holding := _wrapped(flow, file.path, receiver)):
+        if loose and lesson.wrapper.prefix and (holding := _wrapped(flow, file.path, receiver)):
             why = "`strict=False` on a wrapper loads nothing and says nothing"
             yield _Hazard(call, why, holding.chain)
 
@@ -145,15 +165,38 @@ def _is_false(keyword: ast.keyword) -> bool:
     )
 
 
-def _functions(file: FileIndex, flow: Flow) -> Iterator[_Hazard]:
+def _functions(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
     for name, why in _ON_ARGUMENT.items():
         last = name.rpartition(".")[2]
         for call in file.calls.get(last, ()):
-            if not call.args or flow.qualified(file.path, call.func) != name:
+            named = [k.value for k in call.keywords if k.arg in ("obj", "model", "module", "x")]
+            given = [*call.args, *named][:1]
+            if not given or flow.qualified(file.path, call.func) != name:
                 continue
-            holding = _wrapped(flow, file.path, call.args[0])
-            if holding is not None and (holding.shape == "object" or last != "isinstance"):
-                yield _Hazard(call, f"`{last}`: {why}", holding.chain)
+            if last in _LOOKS:
+                holding = _wrapped(flow, file.path, given[0])
+                holding = None if _tells_right(call, file, lesson, flow) else holding
+                if holding is not None and holding.shape != "object" and last == "isinstance":
+                    holding = None
+            else:
+                holding = flow.carries(file.path, given[0])
+            if holding is not None:
+                yield _Hazard(call, f"`{last}`: {why or lesson.wrapper.copied}", holding.chain)
+    for name, why in _ATTRIBUTES.items():
+        for node in file.attributes.get(name, ()):
+            holding = _wrapped(flow, file.path, node.value)
+            if holding is not None and holding.shape == "object":
+                yield _Hazard(node, f"`{name}`: {why}", holding.chain)
+
+
+def _tells_right(call: ast.Call, file: FileIndex, lesson: Lesson, flow: Flow) -> bool:
+    """Tell whether `isinstance` says the same of a wrapper: that it is a module, no optimizer."""
+    if len(call.args) != 2:
+        return False
+    same = {"optimizer", "plain"}
+    if lesson.wrapper.callee.startswith("torch."):
+        same.add("module")
+    return flow.kinds_of_classes(file.path, call.args[1]) <= same
 
 
 def _discarded(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
@@ -165,12 +208,12 @@ def _discarded(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]
 
 
 def _calls_wrapper(call: ast.Call, file: FileIndex, lesson: Lesson, flow: Flow) -> bool:
-    callee = lesson.wrapper.callee
-    last = callee.rpartition(".")[2]
+    wrapper = lesson.wrapper
+    last = wrapper.callee.rpartition(".")[2]
     function = call.func
     written = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     aliased = isinstance(function, ast.Name)
-    return (written == last or aliased) and flow.qualified(file.path, function) == callee
+    return (written == last or aliased) and wrapper.is_called(flow.qualified(file.path, function))
 
 
 def _forward(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
@@ -191,9 +234,69 @@ def _containers(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard
         argument = call.args[0]
         if flow.is_container(file.path, argument):
             yield _Hazard(call, "a container of modules is wrapped: its parts run as before")
-        elif (holding := _wrapped(flow, file.path, argument)) and holding.shape == "object":
-            why = "wrapped twice: the result is a bare function without `state_dict`"
-            yield _Hazard(call, why, holding.chain)
+        elif (holding := _wrapped_before(flow, file.path, argument, call)) is not None:
+            yield _Hazard(call, lesson.wrapper.twice, holding.chain)
+
+
+def _wrapped_before(flow: Flow, path: str, argument: ast.expr, call: ast.Call) -> Holding | None:
+    """Tell whether what a wrapper is given is wrapped already, by another call than this one."""
+    holding = _wrapped(flow, path, argument)
+    wrapped = [atom for atom in flow.value(path, argument) if isinstance(atom, Wrapped)]
+    others = [atom for atom in wrapped if atom.place.node is not call]
+    return holding if others and holding is not None and holding.shape == "object" else None
+
+
+def _hidden(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
+    """Report what is read through a wrapper that hands on no attribute of the object inside."""
+    wrapper = lesson.wrapper
+    if not wrapper.hides:
+        return
+    reached = {*MODULE_NAMES, *wrapper.adds, wrapper.unwrap} - set(wrapper.methods)
+    rewritten = {rule.before.partition("(")[0].rpartition(".")[2] for rule in lesson.rules}
+    for name, loads in file.attributes.items():
+        if name in reached | rewritten | set(wrapper.methods) or name.startswith("__"):
+            continue
+        for node in loads:
+            holding = _wrapped(flow, file.path, node.value)
+            if holding is not None and holding.shape == "object":
+                inside = f".{wrapper.unwrap}.{name}" if wrapper.unwrap else "the object itself"
+                last = wrapper.callee.rpartition(".")[2]
+                why = f"`{name}` is not reached through `{last}`: read it of {inside}"
+                yield _Hazard(node, why, holding.chain)
+
+
+def _of_the_same_name(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
+    """Report modules of the project that have an attribute of the name that unwrapping goes by.
+
+    Asking an object for that attribute does not tell whether it is wrapped then.
+    """
+    name = lesson.wrapper.unwrap
+    texts = [*(rule.after for rule in lesson.rules), *(helper.text for helper in lesson.helpers)]
+    if not name or not any(f"{quote}{name}{quote}" in text for text in texts for quote in "\"'"):
+        return
+    for scope in file.scopes.values():
+        cls = flow.project.class_of(scope)
+        if cls is None or not cls.is_module or lesson.wrapper.is_defined(file.path, cls.name):
+            continue
+        own = [store.node for store in file.stores.get(name, ()) if _is_inside(file, store, scope)]
+        own += [binding.node for binding in scope.bindings.get(name, ())]
+        for node in own:
+            why = (
+                f"`{cls.name}` has a `{name}` of its own: what asks for `{name}` takes a plain "
+                "object for a wrapped one; answer `skip` if none of them is wrapped"
+            )
+            yield _Hazard(node, why, asks=True)
+
+
+def _is_inside(file: FileIndex, store: Binding, scope: Scope) -> bool:
+    """Tell whether an attribute is stored on `self` in a class's own methods."""
+    target = store.target
+    if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
+        return False
+    here = file.above.get(store.node)
+    while here is not None and here is not scope.node:
+        here = file.above.get(here)
+    return target.value.id == "self" and here is scope.node
 
 
 def _reduce_overhead(

@@ -12,11 +12,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
-from porttool.deciding.dataflow.outside import SAME_OBJECT
+from porttool.deciding.constructors import (
+    bindings_of,
+    constructor_matches,
+    names_target,
+    nearness,
+    parsed_expression,
+)
+from porttool.deciding.dataflow.fileindex import FileIndex, index_of, unpacked
+from porttool.deciding.lost_seeds import Lost, assigned, lost
 from porttool.deciding.sites import Action, Decision, PlacedSeed, site_key
+from porttool.deciding.surroundings import (
+    class_or_home,
+    own_expressions,
+    own_statements,
+    scope_around,
+    statement_around,
+)
 from porttool.learning.lesson import Lesson, Seed
+from porttool.learning.spelling import Way, respelled, way_to_write
 from porttool.source.syntax import Names, Source, Span, same_tree, span_of, statement_span, text_of
+
+WRAPPED_ALREADY = "main wraps it already"
 
 _ADDED = ("rebind", "statement")
 _SHAPES: dict[str, tuple[type[ast.expr], ...]] = {
@@ -36,18 +53,28 @@ class _Candidate:
     near: str = ""
     wrapped: bool = False
     shaped: bool = True
+    target: str | None = None  # where main gave it another name
 
 
 def place_seeds(
-    onto: Mapping[str, Source], lesson: Lesson, answers: Mapping[str, str] | None = None
+    onto: Mapping[str, Source],
+    lesson: Lesson,
+    answers: Mapping[str, str] | None = None,
+    *,
+    before: Mapping[str, Source] | None = None,
+    came_from: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[tuple[PlacedSeed, ...], tuple[Decision, ...]]:
     """Find every seed on onto.
+
+    `before` holds onto's files as they were in the experiment's parent: what stood in another file
+    than the seed's there, and was not wrapped, is not the seed. `came_from` says of a file and a
+    top-level name in it which file main moved that definition out of.
 
     The decisions say which seeds a person has to place (ask) and which are not placed and why
     (skip: wrapped already, or deleted on main). An answer "rewrite" places a seed at all the
     places found for it, "skip" leaves it out.
     """
-    search = _Search(onto, lesson)
+    search = _Search(onto, lesson, before or {}, came_from or {})
     placed: list[PlacedSeed] = []
     decisions: list[Decision] = []
     alike = Counter(_looks(_whole(seed)) for seed in lesson.seeds)
@@ -79,22 +106,30 @@ def _whole(seed: Seed) -> Seed:
     if not isinstance(added, ast.Assign) or seed.target is None:
         return seed
     made = ast.unparse(added.value)
-    if ast.unparse(_parsed(seed.call.replace("$X", seed.target))) == made:
+    if ast.unparse(parsed_expression(seed.call.replace("$X", seed.target))) == made:
         return seed
     call = re.sub(rf"(?<![\w.]){re.escape(seed.target)}\b", "$X", made)
     return replace(seed, constructor=seed.target, call=call) if "$X" in call else seed
 
 
 class _Search:
-    def __init__(self, onto: Mapping[str, Source], lesson: Lesson) -> None:
+    def __init__(
+        self,
+        onto: Mapping[str, Source],
+        lesson: Lesson,
+        before: Mapping[str, Source],
+        came_from: Mapping[tuple[str, str], str],
+    ) -> None:
         self.onto = onto
         self.lesson = lesson
+        self.before = before
+        self.came_from = came_from
         self._files: dict[str, FileIndex] = {}
         self._names: dict[str, Names] = {}
 
     def file(self, path: str) -> FileIndex:
         if path not in self._files:
-            self._files[path] = FileIndex(self.onto[path])
+            self._files[path] = index_of(self.onto[path])
         return self._files[path]
 
     def names(self, path: str) -> Names:
@@ -110,7 +145,10 @@ class _Search:
         shaped = [c for c in everywhere if c.shaped]
         here = [c for c in shaped if c.scope == seed.scope and c.file.path == seed.path]
         exact = [c for c in here if not c.near]
-        if len(exact) == alike:
+        copies = self._copies(seed) if exact else []
+        if copies:
+            return self._unsettled(seed, [*exact, *copies], alike, answers)
+        if len(exact) == alike and len(here) - alike <= self._others_before(seed):
             return self._settle(seed, exact[number], None)
         if not exact and len(here) == alike:
             return self._settle(seed, here[number], None)
@@ -118,16 +156,22 @@ class _Search:
             moved = [c for c in shaped if _same_class(c, seed)]
             if len(moved) == alike:
                 return self._settle(seed, moved[number], seed.scope)
-            elsewhere = [c for c in shaped if c.scope == seed.scope]
-            if seed.path not in self.onto and len(elsewhere) == alike:
+            elsewhere = [c for c in shaped if self._came_along(seed, c)]
+            if len(elsewhere) == alike:
                 return self._settle(seed, elsewhere[number], f"{seed.path}::{seed.scope}")
         return self._unsettled(seed, here or everywhere, alike, answers)
+
+    def _others_before(self, seed: Seed) -> int:
+        """Return how many places like the seed's the experiment left alone in its function."""
+        source = self.before.get(seed.path, self.onto.get(seed.path) if not self.before else None)
+        found = self._in_file(seed, index_of(source)) if source is not None else ()
+        return sum(bool(c.near) and c.shaped and c.scope == seed.scope for c in found)
 
     def _settle(
         self, seed: Seed, found: _Candidate, moved_from: str | None
     ) -> tuple[list[PlacedSeed], Decision | None]:
         if found.wrapped:
-            why = f"main wraps it already ({found.file.path}:{found.value.lineno})"
+            why = f"{WRAPPED_ALREADY} ({found.file.path}:{found.value.lineno})"
             return [], self._decision(seed, found, "skip", why)
         notes = [f"moved from `{moved_from}`"] if moved_from else []
         notes += [found.near] if found.near else []
@@ -144,30 +188,41 @@ class _Search:
             line=found.value.lineno,
             binding=statement_span(source, found.statement),
             value=span_of(source, found.value),
-            target=seed.target,
+            target=found.target or seed.target,
             kind=seed.kind,
-            call=self.spelled(seed.call, found.file.path, found.value),
+            call=self.spelled(seed, seed.call, found.file.path, found.value),
             moved_from=moved_from,
             note=note,
         )
 
-    def spelled(self, call: str, path: str, at: ast.AST) -> str:
-        """Write the wrapper's name as a file imports it."""
-        callee = self.lesson.wrapper.callee
-        spelling = self.names(path).spelling(callee, at)
-        return call.replace(callee, spelling) if spelling else call
+    def spelled(self, seed: Seed, call: str, path: str, at: ast.AST) -> str:
+        """Write imported names as a file imports them, the wrapper under any of its names."""
+        wrapper, names = self.lesson.wrapper, self.names(path)
+        for origin, _ in sorted(set(seed.spelled), reverse=True):
+            way = way_to_write(names, origin, at, seed.spelled)
+            if wrapper.is_called(origin) and (origin, way.written) not in seed.spelled:
+                others = (names.spelling(name, at) for name in wrapper.names)
+                known = [name for name in others if name]
+                way = Way(min([way.written, *known], key=lambda name: (name.count("."), name)))
+            call = respelled(call, origin, way.written)
+        return call
 
     def _unsettled(
         self, seed: Seed, found: list[_Candidate], alike: int, answers: Mapping[str, str]
     ) -> tuple[list[PlacedSeed], Decision | None]:
         what = f"`{seed.target or seed.constructor}` of `{seed.scope or seed.path}`"
-        if not found:
+        missing = self._lost(seed, alike) if not found else None
+        if missing is not None:
+            found = [self._renamed(seed, node) for node in missing.made]
+        elif not found:
             gone = f"main no longer constructs {what}: nothing to wrap"
             return [], self._decision(seed, None, "skip", gone)
-        if all(candidate.wrapped for candidate in found):
+        if found and all(candidate.wrapped for candidate in found):
             return self._settle(seed, found[0], None)
         at = ", ".join(f"{c.file.path}:{c.value.lineno}" for c in found)
-        if found[0].scope != seed.scope or found[0].file.path != seed.path:
+        if missing is not None:
+            why = f"{what} is not where it was: {missing.why}"
+        elif found[0].scope != seed.scope or found[0].file.path != seed.path:
             why = f"{what} is no longer constructed there; main has {at}"
         elif len(found) != alike:
             why = f"main constructs {what} in {len(found)} places ({at}), the experiment in {alike}"
@@ -175,14 +230,34 @@ class _Search:
             why = f"main builds {what} in another container ({at})"
         else:
             why = f"{found[0].near or 'main constructs it differently'} ({at})"
-        decision = self._decision(seed, found[0], "ask", why)
+        first = found[0] if found else None
+        decision = self._decision(seed, first, "ask", why)
         answer = answers.get(decision.key)
         if answer == "skip":
-            return [], self._decision(seed, found[0], "skip", "answered `skip` in the plan")
+            return [], self._decision(seed, first, "skip", "answered `skip` in the plan")
         if answer == "rewrite":
             note = f"answered `rewrite` in the plan; {why}"
-            return [self._placed(seed, c, None, note) for c in found if not c.wrapped], None
+            placed = [self._placed(seed, c, None, note) for c in found if not c.wrapped]
+            return placed, None if placed else decision
         return [], decision
+
+    def _lost(self, seed: Seed, alike: int) -> Lost | None:
+        if seed.path not in self.onto or seed.kind in _ADDED:
+            return None
+        before = self.before.get(seed.path)
+        old = index_of(before) if before is not None else None
+        return lost(self.file(seed.path), old, seed, alike)
+
+    def _renamed(self, seed: Seed, node: ast.Call) -> _Candidate:
+        """Return a place at which main may construct a seed's object under another name."""
+        file = self.file(seed.path)
+        binding = assigned(file, node)
+        target = ast.unparse(binding.target) if binding is not None else None
+        scope = scope_around(file, node).home.qualname
+        wrapped = self.is_wrapped(file, node, node)
+        return _Candidate(
+            file, scope, statement_around(file, node), node, "", wrapped, target=target
+        )
 
     def _decision(self, seed: Seed, found: _Candidate | None, action: Action, why: str) -> Decision:
         path = found.file.path if found else seed.path
@@ -212,7 +287,39 @@ class _Search:
             for path, source in self.onto.items()
             if path != seed.path and word and word in source.text
             for candidate in self._in_file(seed, self.file(path))
+            if not self._stood_there(seed, candidate)
         ]
+
+    def _copies(self, seed: Seed) -> list[_Candidate]:
+        """Return the same place in definitions of the same name that main made in other files."""
+        name = seed.scope.partition(".")[0]
+        if not self.before or not name:
+            return []
+        defined = re.compile(rf"^(class|def|async def) {re.escape(name)}\b", re.MULTILINE)
+        files = [
+            path
+            for path, source in self.onto.items()
+            if path != seed.path
+            and defined.search(source.text)
+            and not (path in self.before and defined.search(self.before[path].text))
+        ]
+        found = [c for path in files for c in self._in_file(seed, self.file(path))]
+        return [c for c in found if c.shaped and not c.near and c.scope == seed.scope]
+
+    def _came_along(self, seed: Seed, found: _Candidate) -> bool:
+        """Tell whether main moved a place and the definition around it out of the seed's file."""
+        if found.scope != seed.scope:
+            return False
+        name = seed.scope.partition(".")[0]
+        home = self.came_from.get((found.file.path, name))
+        return seed.path not in self.onto or home == seed.path
+
+    def _stood_there(self, seed: Seed, found: _Candidate) -> bool:
+        """Tell whether another file than the seed's had a place before the experiment was made."""
+        source = self.before.get(found.file.path)
+        if source is None or source.text.find((seed.target or seed.scope).rpartition(".")[2]) < 0:
+            return False
+        return any(c.scope == found.scope for c in self._in_file(seed, index_of(source)))
 
     def _in_file(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
         if seed.kind in _ADDED:
@@ -226,20 +333,20 @@ class _Search:
         return self._bound(seed, file)
 
     def _bound(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
-        constructor = _parsed(seed.constructor)
-        for binding in _bindings_of(file, seed.target or ""):
-            value = binding.value
-            assert value is not None  # `_bindings_of` gives no others
-            statement = _statement(file, binding.target)
+        constructor = parsed_expression(seed.constructor)
+        for binding in bindings_of(file, seed.target or ""):
+            assert binding.value is not None  # `bindings_of` gives no others
+            _, value = unpacked(binding.value, binding.route)
+            statement = statement_around(file, binding.target)
             scope = binding.scope.home.qualname
-            matches = _matches(constructor, value)
+            matches = constructor_matches(constructor, value)
             for node, near in matches:
                 shaped = self._has_shape(seed.kind, file, node, value)
                 wrapped = self.is_wrapped(file, node, value)
                 yield _Candidate(file, scope, statement, node, near, wrapped, shaped)
             if matches or isinstance(value, ast.Constant):
                 continue  # `self.net = None` constructs nothing
-            if _names_target(value, seed.target or ""):
+            if names_target(value, seed.target or ""):
                 continue  # `self.net = self.net.to(device)` neither
             text = " ".join(text_of(file.source, value).split())
             near = f"main constructs it differently: `{text}`"
@@ -264,8 +371,8 @@ class _Search:
         for scope in file.scopes.values():
             if scope.kind == "comprehension":
                 continue
-            body = list(_statements(scope.node))
-            there = next((s for s in body if self._same_but_spelled(s, added, file)), None)
+            body = list(own_statements(scope.node))
+            there = next((s for s in body if self._same_but_spelled(seed, s, added, file)), None)
             if there is not None:
                 value = getattr(there, "value", None)
                 if isinstance(value, ast.expr):
@@ -273,44 +380,47 @@ class _Search:
                 continue
             bindings = [
                 binding
-                for binding in _bindings_of(file, seed.target or seed.constructor)
+                for binding in bindings_of(file, seed.target or seed.constructor)
                 if binding.scope.home is scope
                 and binding.value is not None
                 and not self.wraps_inside(file, binding.value)
             ]
             if not bindings or bindings[-1].value is None:
                 continue
-            built = _statement(file, bindings[-1].target)
+            built = statement_around(file, bindings[-1].target)
             before = [s for s in body if follows is not None and same_tree(s, follows)]
             late = [s for s in before if s.lineno >= built.lineno]
             statement = late[-1] if late else built
             yield _Candidate(file, scope.qualname, statement, bindings[-1].value)
 
-    def _same_but_spelled(self, statement: ast.stmt, added: ast.stmt, file: FileIndex) -> bool:
+    def _same_but_spelled(
+        self, seed: Seed, statement: ast.stmt, added: ast.stmt, file: FileIndex
+    ) -> bool:
         if type(statement) is not type(added):
             return False
-        spelled = self.spelled(ast.unparse(added), file.path, statement)
+        spelled = self.spelled(seed, ast.unparse(added), file.path, statement)
         return same_tree(statement, ast.parse(spelled).body[0])
 
     def _returned(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
-        constructor = _parsed(seed.constructor)
+        constructor = parsed_expression(seed.constructor)
         for scope in file.scopes.values():
-            for returned in scope.returns if scope.name != "<lambda>" else ():
-                for node, near in _matches(constructor, returned):
-                    if near and scope.qualname != seed.scope:
+            given = [y.value for y in scope.yields if y.value is not None]
+            name = scope.qualname.replace(".<lambda>", "").replace("<lambda>", "")
+            for returned in (*scope.returns, *given):
+                for node, near in constructor_matches(constructor, returned):
+                    if near and name != seed.scope:
                         continue
                     wrapped = self.is_wrapped(file, node, returned)
-                    statement = _statement(file, node)
-                    yield _Candidate(file, scope.qualname, statement, node, near, wrapped)
+                    yield _Candidate(file, name, statement_around(file, node), node, near, wrapped)
 
     def _argument(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
-        constructor = _parsed(seed.constructor)
+        constructor = parsed_expression(seed.constructor)
         for scope in file.scopes.values():
             if scope.qualname != seed.scope or scope.kind == "comprehension":
                 continue
-            for statement in _statements(scope.node):
-                for node in _own_expressions(statement):
-                    if _nearness(constructor, node) == "":
+            for statement in own_statements(scope.node):
+                for node in own_expressions(statement):
+                    if nearness(constructor, node) == "":
                         wrapped = self.is_wrapped(file, node, node)
                         yield _Candidate(file, scope.qualname, statement, node, "", wrapped)
 
@@ -319,10 +429,15 @@ class _Search:
             node = scope.node
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
-            if scope.qualname == (seed.target or seed.scope):
+            if scope.qualname == ".".join(filter(None, (seed.scope, seed.target))):
                 wrapped = any(self.is_wrapper(file, d) for d in node.decorator_list)
                 name = ast.copy_location(ast.Name(node.name, ast.Load()), node)
-                yield _Candidate(file, seed.scope, node, name, wrapped=wrapped)
+                others = [ast.unparse(decorator) for decorator in node.decorator_list]
+                known = [line for line in (seed.follows or "").split("\n") if line]
+                alike = wrapped or others == known
+                # Decorators run in their order: among others than before, only a person can tell.
+                near = "" if alike else "main decorates it differently"
+                yield _Candidate(file, seed.scope, node, name, near, wrapped, shaped=alike)
 
     # -- what is wrapped already -------------------------------------------------------------
 
@@ -331,7 +446,11 @@ class _Search:
         function = node.func if isinstance(node, ast.Call) else node
         if not isinstance(function, ast.Name | ast.Attribute):
             return False
-        return self.names(file.path).qualified(function) == self.lesson.wrapper.callee
+        wrapper, names = self.lesson.wrapper, self.names(file.path)
+        if wrapper.is_called(names.qualified(function)):
+            return True
+        here = isinstance(function, ast.Name) and function.id in file.module.bindings
+        return here and wrapper.is_defined(file.path, ast.unparse(function))
 
     def is_wrapped(self, file: FileIndex, node: ast.AST, top: ast.AST) -> bool:
         """Tell whether a constructor is inside a call of the wrapper, or wrapped further on."""
@@ -345,11 +464,11 @@ class _Search:
     def _rebound(self, file: FileIndex, statement: ast.stmt, value: ast.AST) -> bool:
         """Tell whether another assignment to the same target wraps what this one constructed."""
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        mine = _class_or_home(_scope_of(file, statement))
+        mine = class_or_home(scope_around(file, statement))
         return any(
-            _class_or_home(other.scope) is mine and self.wraps_inside(file, other.value)
+            class_or_home(other.scope) is mine and self.wraps_inside(file, other.value)
             for target in targets
-            for other in _bindings_of(file, ast.unparse(target))
+            for other in bindings_of(file, ast.unparse(target))
             if other.value is not None and other.value is not value
         )
 
@@ -358,138 +477,6 @@ class _Search:
         return any(
             isinstance(node, ast.Call) and self.is_wrapper(file, node) for node in ast.walk(value)
         )
-
-
-# -- constructors and targets ------------------------------------------------------------------
-
-
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
-
-
-def _matches(constructor: ast.expr, value: ast.expr) -> list[tuple[ast.expr, str]]:
-    """Return the places in a value that are the constructor, or else those that are near it."""
-    found: list[tuple[ast.expr, str]] = []
-    covered: set[ast.AST] = set()
-    for node in ast.walk(value):
-        if node in covered or not isinstance(node, ast.expr):
-            continue
-        near = _nearness(constructor, node)
-        if near is not None:
-            found.append((node, near))
-            if near:
-                # `build(c).to(d)` is near, and so would be the `build(c)` inside of it.
-                covered.update(ast.walk(node))
-    exact = [match for match in found if not match[1]]
-    return sorted(exact or found, key=lambda match: (match[0].lineno, match[0].col_offset))
-
-
-def _nearness(constructor: ast.expr, node: ast.AST) -> str | None:
-    """Compare a node with the constructor: "" the same, words for what differs, None another."""
-    if same_tree(constructor, node):
-        return ""
-    if not (isinstance(constructor, ast.Call) and isinstance(node, ast.Call)):
-        return None
-    left, right = _making(constructor), _making(node)
-    if left is not constructor or right is not node:
-        near = _nearness(left, right)
-        return near or (near if near is None else "main sets it up in another way")
-    if _last_name(constructor.func) != _last_name(node.func):
-        return None
-    pairs = ((constructor.args, node.args), (constructor.keywords, node.keywords))
-    same = all(
-        len(mine) == len(theirs) and all(map(same_tree, mine, theirs)) for mine, theirs in pairs
-    )
-    return "" if same else "main constructs it with other arguments"
-
-
-def _making(call: ast.Call) -> ast.expr:
-    """Return the call that makes the object, without the `.to(device)` and the like behind it."""
-    made: ast.expr = call
-    while (
-        isinstance(made, ast.Call)
-        and isinstance(made.func, ast.Attribute)
-        and made.func.attr in SAME_OBJECT
-    ):
-        made = made.func.value
-    return made
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "?")
-
-
-def _bindings_of(file: FileIndex, target: str) -> list[Binding]:
-    """Return the assignments to a target as it is written (`self.critics`, `net`)."""
-    parsed = _parsed(target)
-    if isinstance(parsed, ast.Attribute):
-        found = [b for b in file.stores.get(parsed.attr, []) if ast.unparse(b.target) == target]
-    elif isinstance(parsed, ast.Name):
-        scopes = [scope for scope in file.scopes.values() if scope.kind != "comprehension"]
-        found = [b for scope in scopes for b in scope.bindings.get(parsed.id, [])]
-    else:
-        found = [b for b in file.items if ast.unparse(b.target) == target]
-    return [b for b in found if b.kind == "assign" and b.value is not None]
-
-
-def _names_target(value: ast.expr, target: str) -> bool:
-    return any(
-        isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == target
-        for node in ast.walk(value)
-    )
-
-
-# -- statements and scopes ---------------------------------------------------------------------
-
-
-def _statement(file: FileIndex, node: ast.AST) -> ast.stmt:
-    here = node
-    while not isinstance(here, ast.stmt):
-        here = file.above[here]
-    return here
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements that a scope runs itself, at any depth, in order."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield from _statements(child)
-        elif isinstance(child, ast.ExceptHandler | ast.match_case):
-            yield from _statements(child)
-
-
-def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Yield the expressions of a statement, those of statements inside it left out."""
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        for child in ast.iter_child_nodes(waiting.pop()):
-            if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
-                continue
-            if isinstance(child, ast.expr):
-                yield child
-            waiting.append(child)
-
-
-def _scope_of(file: FileIndex, node: ast.AST) -> Scope:
-    here = node
-    while here in file.above:
-        here = file.above[here]
-        if here in file.scopes:
-            return file.scopes[here]
-    return file.module
-
-
-def _class_or_home(scope: Scope) -> Scope:
-    """Return the outermost class around a scope, else the scope that runs its statements."""
-    here: Scope | None = scope
-    found = scope.home
-    while here is not None:
-        if here.kind == "class":
-            found = here
-        here = here.above
-    return found
 
 
 def _same_class(found: _Candidate, seed: Seed) -> bool:

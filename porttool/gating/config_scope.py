@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from porttool.plan.plan import SwitchPlan
+from porttool.plan.switch import SwitchPlan
+from porttool.source.nodes import walk
 from porttool.source.scopes import Function, bound_names, own_nodes, parameters
 from porttool.source.syntax import Names, Source, parents
 
@@ -116,10 +117,11 @@ def _in_function(file: _File, function: Function) -> Iterator[Spelling]:
             yield Spelling(argument.arg, f"{function.name}:{argument.arg}", function.lineno)
     for statement in function.body:
         target, value, annotation = _assignment(statement)
-        if not isinstance(target, ast.Name) or _num_stores(function, target.id) != 1:
+        if not isinstance(target, ast.Name):
             continue
         built = isinstance(value, ast.Call) and _is_root(file, value.func)
-        if built or (annotation is not None and _is_root(file, annotation)):
+        known = built or (annotation is not None and _is_root(file, annotation))
+        if known and _num_stores(function, target.id) == 1:
             yield Spelling(target.id, f"{function.name}:{target.id}", statement.lineno)
 
 
@@ -145,7 +147,6 @@ def _num_stores(function: Function, name: str) -> int:
 def _attributes(file: _File, owner: ast.ClassDef, here: Function, self_name: str) -> list[Spelling]:
     """Return `self.X` for every attribute whose every assignment in the class is the config."""
     found: dict[str, Spelling] = {}
-    num_stores: Counter[str] = Counter()
     for statement in owner.body:
         if (
             isinstance(statement, ast.AnnAssign)
@@ -156,14 +157,9 @@ def _attributes(file: _File, owner: ast.ClassDef, here: Function, self_name: str
             found[name] = Spelling(f"{self_name}.{name}", f"{owner.name}.{name}", 0)
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        inside = {spelling.text: spelling.origin for spelling in _in_function(file, statement)}
-        num_stores.update(
-            node.attr
-            for node in ast.walk(statement)
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
-        )
         if statement is not here and statement.name not in ("__init__", "__post_init__"):
             continue  # nobody knows whether it has run
+        inside = {spelling.text: spelling.origin for spelling in _in_function(file, statement)}
         own = parameters(statement)[0].arg if parameters(statement) else ""
         for node in statement.body:
             target, value, annotation = _assignment(node)
@@ -177,6 +173,13 @@ def _attributes(file: _File, owner: ast.ClassDef, here: Function, self_name: str
                 # Outside the constructor the attribute is there from the start.
                 line = target.lineno if statement is here else 0
                 found[target.attr] = Spelling(f"{self_name}.{target.attr}", origin, line)
+    num_stores = Counter(
+        node.attr
+        for statement in (owner.body if found else ())
+        if isinstance(statement, Function)
+        for node in walk(statement)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+    )
     return [spelling for name, spelling in found.items() if num_stores[name] <= 1]
 
 

@@ -10,17 +10,30 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.gating.config_scope import Unclear, config_expression, config_spellings
-from porttool.gating.placement import CHAINABLE, Block, common_block, leave_loops, room_for_guard
+from porttool.gating.flat import read_flat, shaped_like_a_read
+from porttool.gating.idioms.values import SwitchRead
+from porttool.gating.placement import common_block, leave_loops, room_for_guard
+from porttool.gating.rebinding import (
+    Rebinding,
+    Wrap,
+    fresh_name,
+    guards,
+    rebinding_line,
+    stages,
+)
 from porttool.learning.lesson import Lesson
-from porttool.plan.plan import SwitchPlan
+from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
 from porttool.proving.fold import GATED_FORMS
 from porttool.proving.patterns import plain_reads
+from porttool.source.imports import import_module, import_names
+from porttool.source.inserts import insert_definition
 from porttool.source.layout import DEFAULT_LINE_LENGTH, bracketed, exploded
+from porttool.source.nodes import nodes_of
 from porttool.source.scopes import Function, bound_names, identifiers, local_names
 from porttool.source.syntax import (
     Names,
@@ -28,7 +41,6 @@ from porttool.source.syntax import (
     Span,
     TextEdit,
     indent_of,
-    insert_definition,
     line_start,
     parents,
     same_tree,
@@ -45,49 +57,40 @@ class _Ask(Exception):
 
 
 @dataclass(frozen=True)
-class _Wrap:
-    """How the experiment calls the wrapper: the callee's text and the site's own options."""
-
-    callee: str
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Item:
     """One object to be wrapped: what it is bound to, how, and by which statement."""
 
     placed: PlacedSeed
     binding: ast.stmt
     value: ast.expr
-    wrap: _Wrap
+    wrap: Wrap
 
 
 @dataclass(frozen=True)
-class _Rebinding:
-    """One line of a guard: `target` wrapped whole, or element by element."""
+class _Reading:
+    """How a function reads the switch, and the config, which has the wrapper's options."""
 
-    target: str
-    shape: str  # "object", "list", "dict"
-    wrap: _Wrap
-    block: Block
-    best: int
-    last: int
+    test: str
+    from_line: int
+    config: str = ""
 
 
 def gate_edits(
     source: Source,
     placed: Sequence[PlacedSeed],
-    switch: SwitchPlan,
+    switch: Switch,
     lesson: Lesson,
     *,
     line_length: int = DEFAULT_LINE_LENGTH,
+    sources: Mapping[str, Source] | None = None,
 ) -> tuple[tuple[TextEdit, ...], tuple[Decision, ...]]:
     """Return the edits that gate one file's seeds, and a question for each seed that has to ask.
 
     Edits are inserts, so they go together with edits of sites in the same file; a seed that the
-    file wraps already, without a gate, is unwrapped. One that is gated is left alone.
+    file wraps already, without a gate, is unwrapped. One that is gated is left alone. `sources` are
+    the files among which a flat switch's settings are looked for.
     """
-    gate = _Gate(source, switch, lesson, line_length)
+    gate = _Gate(source, switch, lesson, line_length, sources or {source.path: source})
     groups: dict[ast.AST, list[_Item]] = {}
     for seed in placed:
         try:
@@ -97,6 +100,7 @@ def gate_edits(
             continue
         if item is not None:
             groups.setdefault(function, []).append(item)
+    gate.with_options |= any(item.wrap.options for items in groups.values() for item in items)
     for function, items in groups.items():
         if isinstance(function, Function):
             gate.function(function, items)
@@ -107,22 +111,29 @@ class _Gate:
     """One file while its seeds are gated; holds what they have in common."""
 
     def __init__(
-        self, source: Source, switch: SwitchPlan, lesson: Lesson, line_length: int
+        self,
+        source: Source,
+        switch: Switch,
+        lesson: Lesson,
+        line_length: int,
+        sources: Mapping[str, Source],
     ) -> None:
         self._source = source
+        self._sources = sources
         self._switch = switch
-        self._callee = lesson.wrapper.callee
+        self._wrapper = lesson.wrapper
         self._width = line_length
         self._above = parents(source.tree)
         self._names = Names(source.tree)
         self._module_names = bound_names(source.tree.body)
         self._statements = {
             span: node
-            for node in ast.walk(source.tree)
+            for node in nodes_of(source.tree)
             if isinstance(node, ast.stmt)
             for span in (span_of(source, node), statement_span(source, node))
         }
         self._helper: str | None = None
+        self.with_options = bool(switch.options)  # whether a call may hand options on
         self._counts: dict[tuple[str, str], int] = {}
         self.edits: list[TextEdit] = []
         self.asks: list[Decision] = []
@@ -190,15 +201,23 @@ class _Gate:
         return False
 
     def _reads_gate(self, test: ast.expr) -> bool:
+        switch = self._switch
+        if isinstance(switch, FlatSwitch):
+            return any(shaped_like_a_read(node, switch) for node in ast.walk(test))
         return any(
-            isinstance(node, ast.Attribute) and ast.unparse(node).endswith(f".{self._switch.gate}")
+            isinstance(node, ast.Attribute) and ast.unparse(node).endswith(f".{switch.gate}")
             for node in ast.walk(test)
         )
 
     def _is_wrapper(self, node: ast.AST) -> bool:
-        return isinstance(node, ast.Call) and self._names.qualified(node.func) == self._callee
+        if not isinstance(node, ast.Call):
+            return False
+        if self._wrapper.is_called(self._names.qualified(node.func)):
+            return True
+        here = isinstance(node.func, ast.Name) and node.func.id in self._module_names
+        return here and self._wrapper.is_defined(self._source.path, ast.unparse(node.func))
 
-    def _wrap(self, seed: PlacedSeed) -> _Wrap:
+    def _wrap(self, seed: PlacedSeed) -> Wrap:
         """Read the wrapping call; raises _Ask where the config's options cannot go into it."""
         tree = ast.parse(seed.call.replace("$X", _RECEIVER), mode="eval").body
         if isinstance(tree, ast.ListComp) and ast.unparse(tree.generators[0].iter) == _RECEIVER:
@@ -210,6 +229,9 @@ class _Gate:
             raise _Ask(f"`{seed.call}` is not a plain call of the wrapper")
         if any(word.arg is None for word in tree.keywords):
             raise _Ask(f"the options behind ** in `{seed.call}` cannot be seen")
+        name = ast.unparse(tree.func).partition(".")[0]
+        if not self._names.binds(name, self._statements[seed.binding]):
+            raise _Ask(f"`{name}` means nothing in this file, and importing it may do something")
         options = []
         for word in tree.keywords:
             if word.arg in self._switch.options:
@@ -221,20 +243,18 @@ class _Gate:
             if not plain_reads(ast.walk(word.value)):
                 raise _Ask(f"the option `{ast.unparse(word)}` is computed at the call")
             options.append(ast.unparse(word))
-        return _Wrap(ast.unparse(tree.func), tuple(options))
+        return Wrap(ast.unparse(tree.func), tuple(options))
 
     def function(self, function: Function, items: list[_Item]) -> None:
         """Gate the seeds of one function."""
-        config = config_expression(self._source, function, self._switch)
-        if isinstance(config, Unclear):
+        reading = self._reading(function, items)
+        if not isinstance(reading, _Reading):
             for item in items:
-                self.ask(item.placed, *config.reasons)
+                self.ask(item.placed, *reading)
             return
-        known = config_spellings(self._source, function, self._switch)
-        from_line = next(spelling.from_line for spelling in known if spelling.text == config)
         owner = self._above.get(function)
         owner = owner if isinstance(owner, ast.ClassDef) else None
-        rebindings: list[tuple[_Rebinding, list[_Item]]] = []
+        rebindings: list[tuple[Rebinding, list[_Item]]] = []
         by_target: dict[str | None, list[_Item]] = {}
         for item in items:
             by_target.setdefault(item.placed.target, []).append(item)
@@ -242,16 +262,39 @@ class _Gate:
             rebinding = self._rebinding(target, group, owner) if target else None
             if rebinding is None:
                 for item in group:
-                    self._call(item, config, from_line)
+                    self._call(item, reading)
             else:
                 rebindings.append((rebinding, group))
-        for group_of_guard in _guards([rebinding for rebinding, _ in rebindings]):
+        for group_of_guard in guards([rebinding for rebinding, _ in rebindings]):
             inside = [item for r, group in rebindings if r in group_of_guard for item in group]
-            self._guard(function, group_of_guard, inside, config, from_line)
+            self._guard(function, group_of_guard, inside, reading)
+
+    def _reading(self, function: Function, items: list[_Item]) -> _Reading | tuple[str, ...]:
+        """Return how a function reads the switch, or why nobody can tell."""
+        if isinstance(self._switch, FlatSwitch):
+            first = min((item.binding for item in items), key=lambda node: node.lineno)
+            found = read_flat(self._sources, self._source.path, first, self._switch)
+            if not isinstance(found, SwitchRead):
+                return found.reasons
+            for module, name in found.imports:
+                edit = (
+                    import_names(self._source, module, [name], line_length=self._width)
+                    if name
+                    else import_module(self._source, module)
+                )
+                if edit not in self.edits:
+                    self.edits.append(edit)
+            return _Reading(found.expression, found.from_line)
+        config = config_expression(self._source, function, self._switch)
+        if isinstance(config, Unclear):
+            return config.reasons
+        known = config_spellings(self._source, function, self._switch)
+        from_line = next(spelling.from_line for spelling in known if spelling.text == config)
+        return _Reading(f"{config}.{self._switch.gate}", from_line, config)
 
     def _rebinding(
         self, target: str, group: list[_Item], owner: ast.ClassDef | None
-    ) -> _Rebinding | None:
+    ) -> Rebinding | None:
         """Return how a guard re-binds a target; None where only the call form can do it."""
         wraps = {item.wrap for item in group}
         shapes = {self._shape(target, item, group) for item in group}
@@ -272,7 +315,7 @@ class _Gate:
             if stores != len(bindings):
                 return None
         room = room_for_guard(block, max(places), target, owner)
-        return _Rebinding(target, shape, wraps.pop(), block, room.best, room.last)
+        return Rebinding(target, shape, wraps.pop(), block, room.best, room.last)
 
     def _shape(self, target: str, item: _Item, group: list[_Item]) -> str | None:
         """Return what kind of thing the target is bound to at a seed, None if no guard fits."""
@@ -293,32 +336,31 @@ class _Gate:
         if item.placed.seed.call.startswith("["):
             return "list"
         values = {other.value for other in group}
-        if whole is not None and _stages(whole) & values:
+        if whole is not None and stages(whole) & values:
             return "object"
         if isinstance(whole, ast.ListComp | ast.List):
             elements = [whole.elt] if isinstance(whole, ast.ListComp) else whole.elts
-            return "list" if all(_stages(element) & values for element in elements) else None
+            return "list" if all(stages(element) & values for element in elements) else None
         if isinstance(whole, ast.DictComp | ast.Dict):
             elements = [whole.value] if isinstance(whole, ast.DictComp) else whole.values
-            return "dict" if all(_stages(element) & values for element in elements) else None
+            return "dict" if all(stages(element) & values for element in elements) else None
         return None
 
     def _guard(
         self,
         function: Function,
-        rebindings: list[_Rebinding],
+        rebindings: list[Rebinding],
         items: list[_Item],
-        config: str,
-        from_line: int,
+        reading: _Reading,
     ) -> None:
         """Insert one guard for several objects."""
         block = rebindings[0].block
         behind = block[max(rebinding.best for rebinding in rebindings) - 1]
         span = statement_span(self._source, behind)
         own_line = self._source.text[: span.start].endswith(("\n", "\r")) or span.start == 0
-        if not own_line or behind.lineno < from_line:
+        if not own_line or behind.lineno < reading.from_line:
             why = (
-                f"`{config}` is not there yet behind line {behind.lineno}"
+                f"`{reading.config or reading.test}` is not there yet behind line {behind.lineno}"
                 if own_line
                 else f"line {behind.lineno} holds several statements"
             )
@@ -329,42 +371,29 @@ class _Gate:
             self._unwrap(item)
         taken = local_names(function) | self._module_names
         indent = indent_of(self._source, behind)
-        lines = [f"{indent}if {config}.{self._switch.gate}:"]
+        lines = [f"{indent}if {reading.test}:"]
         inner = indent + "    "
         star: tuple[str, ...] = ()
         if self._switch.options:
             used = taken | identifiers(function) | set(dir(builtins))
-            stem = self._callee.rpartition(".")[2]
-            name = _fresh((f"{stem}_kwargs", f"{stem}_options", f"{stem}_arguments"), used)
-            options = [f"{name}={self._option(config, name)}" for name in self._switch.options]
+            stem = self._wrapper.callee.rpartition(".")[2]
+            name = fresh_name((f"{stem}_kwargs", f"{stem}_options", f"{stem}_arguments"), used)
+            options = self._options(reading)
             lines.append(exploded(f"{name} = dict(", options, ")", indent=inner))
             star = (f"**{name}",)
-        lines += [self._line(rebinding, star, inner, taken) for rebinding in rebindings]
+        lines += [
+            rebinding_line(rebinding, star, inner, taken, self._width) for rebinding in rebindings
+        ]
         opening = "" if self._source.text[: span.end].endswith(("\n", "\r")) else "\n"
         text = opening + "\n".join(lines) + "\n"
         self.edits.append(TextEdit(span.end, span.end, text))
 
-    def _option(self, config: str, name: str) -> str:
-        return f"{config}.{self._switch.key}.{self._switch.section.key}.{name}"
-
-    def _line(
-        self, rebinding: _Rebinding, star: tuple[str, ...], indent: str, taken: set[str]
-    ) -> str:
-        target, wrap = rebinding.target, rebinding.wrap
-        rest = (*wrap.options, *star)
-        if rebinding.shape == "object":
-            head = f"{target} = {wrap.callee}("
-            return bracketed(head, [target, *rest], ")", indent=indent, width=self._width)
-        element = _fresh(_element_names(target), taken)
-        call = f"{wrap.callee}({', '.join([element, *rest])})"
-        if rebinding.shape == "list":
-            opening, clauses, closing = "[", [call, f"for {element} in {target}"], "]"
-        else:
-            key = _fresh(("key", "name", "label"), taken | {element})
-            loop = f"for {key}, {element} in {target}.items()"
-            opening, clauses, closing = "{", [f"{key}: {call}", loop], "}"
-        head = f"{target} = {opening}"
-        return bracketed(head, clauses, closing, indent=indent, width=self._width, comma=False)
+    def _options(self, reading: _Reading) -> list[str]:
+        """Return the wrapper's options that the config gives, as keyword arguments."""
+        if not isinstance(self._switch, SwitchPlan):
+            return []
+        section = f"{reading.config}.{self._switch.key}.{self._switch.section.key}"
+        return [f"{name}={section}.{name}" for name in self._switch.options]
 
     def _inner(self, item: _Item) -> ast.expr | None:
         """Return what an ungated wrapper call in the file itself wraps, else None."""
@@ -379,28 +408,26 @@ class _Gate:
             self.edits.append(TextEdit(outer.start, kept.start, ""))
             self.edits.append(TextEdit(kept.end, outer.end, ""))
 
-    def _call(self, item: _Item, config: str, from_line: int) -> None:
+    def _call(self, item: _Item, reading: _Reading) -> None:
         """Hand the value through the gate function where it stands."""
-        if item.binding.lineno < from_line:
-            self.ask(item.placed, f"`{config}` is not there yet on line {item.binding.lineno}")
+        if item.binding.lineno < reading.from_line:
+            what = reading.config or reading.test
+            self.ask(item.placed, f"`{what}` is not there yet on line {item.binding.lineno}")
             return
-        options = [f"{name}={self._option(config, name)}" for name in self._switch.options]
-        options += item.wrap.options
+        options = [*self._options(reading), *item.wrap.options]
         if self._helper is None:
             self._helper = self._gate_function()
         outer = span_of(self._source, item.value)
         inner = self._inner(item)
         kept = outer if inner is None else span_of(self._source, inner)
-        head, tail = self._call_text(item, kept, options, config)
+        head, tail = self._call_text(item, kept, options, reading.test)
         self.edits.append(TextEdit(outer.start, kept.start, head))
         self.edits.append(TextEdit(kept.end, outer.end, tail))
 
-    def _call_text(
-        self, item: _Item, kept: Span, options: list[str], config: str
-    ) -> tuple[str, str]:
+    def _call_text(self, item: _Item, kept: Span, options: list[str], test: str) -> tuple[str, str]:
         """Return what goes in front of the value and behind it, broken as a formatter would."""
         value = self._source.text[kept.start : kept.end]
-        arguments = [item.wrap.callee, value, f"{config}.{self._switch.gate}", *options]
+        arguments = [item.wrap.callee, value, test, *options]
         start = line_start(self._source, span_of(self._source, item.value).start)
         statement = text_of(self._source, item.binding)
         lead = self._source.text[start : span_of(self._source, item.value).start]
@@ -420,67 +447,17 @@ class _Gate:
 
     def _gate_function(self) -> str:
         """Return the name of the file's gate function, inserting it where there is none."""
-        with_options = bool(self._switch.options)
-        form = GATED_FORMS[1 if with_options else 0]
+        form = GATED_FORMS[1 if self.with_options else 0]
         wanted = ast.parse(form).body[0]
         for node in self._source.tree.body:
             if isinstance(node, ast.FunctionDef) and same_tree(node, wanted):
                 return node.name
-        name = _fresh(("_gated", "_gated_call", "_behind_switch"), identifiers(self._source.tree))
+        name = fresh_name(
+            ("_gated", "_gated_call", "_behind_switch"), identifiers(self._source.tree)
+        )
         self.edits.append(insert_definition(self._source, form.replace("_gated", name)))
         return name
 
 
-def _stages(expression: ast.expr) -> set[ast.expr]:
-    """Return `build().to(device)` and `build()`: calls that hand the very object on."""
-    found = {expression}
-    while (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Attribute)
-        and expression.func.attr in CHAINABLE
-        and isinstance(expression.func.value, ast.Call)
-    ):
-        expression = expression.func.value
-        found.add(expression)
-    return found
-
-
 def _text(node: ast.AST) -> str:
     return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-
-
-def _guards(rebindings: list[_Rebinding]) -> list[list[_Rebinding]]:
-    """Group what one guard can re-bind: the same block, and a place that suits all."""
-    groups: list[list[_Rebinding]] = []
-    for rebinding in sorted(rebindings, key=lambda r: (r.block[0].lineno, r.best)):
-        group = groups[-1] if groups else None
-        if (
-            group is not None
-            and group[0].block is rebinding.block
-            and rebinding.best <= min(other.last for other in [*group, rebinding])
-        ):
-            group.append(rebinding)
-        else:
-            groups.append([rebinding])
-    return groups
-
-
-def _fresh(wanted: Sequence[str], taken: set[str]) -> str:
-    """Return the first name that means nothing yet."""
-    for name in wanted:
-        if name not in taken:
-            return name
-    number = 2
-    while f"{wanted[0]}_{number}" in taken:
-        number += 1
-    return f"{wanted[0]}_{number}"
-
-
-def _element_names(target: str) -> list[str]:
-    """Return names for an element of a collection, from the collection's own name."""
-    word = target.rpartition(".")[2].strip("_").rpartition("_")[2].lower()
-    if word in ("networks", "nets"):
-        return ["net", "network", "module"]
-    single = word[:-1] if word.endswith("s") and not word.endswith("ss") else word
-    same = single == word or not single.isidentifier()
-    return [*([] if same else [single]), "module", "element", "item"]

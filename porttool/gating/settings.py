@@ -16,11 +16,12 @@ from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from porttool.errors import NeedsPerson, PlanError
-from porttool.plan.plan import ClausePlan, FieldPlan, PreconditionPlan, SwitchPlan
+from porttool.plan.limits import UNREADABLE, asks_too_much
+from porttool.plan.plan import ClausePlan, PreconditionPlan
+from porttool.plan.switch import FieldPlan, SwitchPlan
 
 # Words that YAML 1.1 (PyYAML) and YAML 1.2 do not both read as text.
 _NOT_TEXT = re.compile(r"(?i:y|n|yes|no|on|off|true|false|null|~|[-+.0-9].*|)")
@@ -65,15 +66,50 @@ def declare_yaml(data: bytes, switch: SwitchPlan, *, path: str | None = None) ->
         raise _refused("the settings file is written in flow style", "it opens with a brace", path)
     newline = "\r\n" if "\r\n" in text else "\n"
     style = _Style.of(text, mapping)
+    gap = newline if style.apart and text[: _end_of_document(text)].strip() else ""
+    section = gap + newline.join(_section_lines(switch, style))
+    return _appended(data, text, section, {**(values or {}), switch.key: wanted}, path)
+
+
+def declare_key(data: bytes, key: str, *, path: str | None = None) -> bytes:
+    """Add a flat switch, off, at the end of a settings file.
+
+    `path` is where the file lies, for refusals. Gives the bytes back where it is there and off.
+
+    Raises:
+        NeedsPerson: when the file is not one block mapping, or has another value of that name.
+    """
+    text, mapping = _read(data, path)
+    values = plain_values(data, path=path)
+    if values is not None and not isinstance(values, dict):
+        raise _refused("the settings file is not a mapping", f"it holds {values!r}", path)
+    if values and key in values:
+        if values[key] is False:
+            return data
+        raise _refused(
+            f"the settings file has a `{key}` that is not off",
+            f"it is {values[key]!r}",
+            path,
+            "choose another switch.name in port.yaml, or turn it off there",
+        )
+    if mapping is not None and mapping.flow_style:
+        raise _refused("the settings file is written in flow style", "it opens with a brace", path)
+    line = f"{_scalar(key)}: false"  # `on` and `no` are words of YAML 1.1
+    return _appended(data, text, line, {**(values or {}), key: False}, path)
+
+
+def _appended(
+    data: bytes, text: str, lines: str, expected: Mapping[str, Any], path: str | None
+) -> bytes:
+    """Return the file with lines more at the end of its document."""
+    newline = "\r\n" if "\r\n" in text else "\n"
     end = _end_of_document(text)
     head = text[:end]
     if head and not head.endswith(("\n", "\r")):
         head += newline
-    gap = newline if style.apart and head.strip() else ""
-    section = newline.join(_section_lines(switch, style)) + newline
-    result = (head + gap + section + text[end:]).encode("utf-8")
+    result = (head + lines + newline + text[end:]).encode("utf-8")
     result = b"\xef\xbb\xbf" + result if data.startswith(b"\xef\xbb\xbf") else result
-    _expect(result, {**(values or {}), switch.key: wanted}, path)
+    _expect(result, expected, path)
     return result
 
 
@@ -177,14 +213,22 @@ def plain_values(data: bytes, *, path: str | None = None) -> Any:
     """Return a settings file as plain values; raises NeedsPerson when it is not one document."""
     try:
         return copy.deepcopy(_loaded(data))
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+    except UNREADABLE as error:
         raise _not_yaml(error, path) from error
 
 
 @lru_cache(maxsize=64)
 def _loaded(data: bytes) -> Any:
     # Reading in pure Python takes some 50 ms a file, and one port reads each file several times.
-    return YAML(typ="safe", pure=True).load(io.StringIO(data.decode("utf-8-sig")))
+    return YAML(typ="safe", pure=True).load(io.StringIO(_decoded(data)))
+
+
+def _decoded(data: bytes) -> str:
+    text = data.decode("utf-8-sig")
+    reason = asks_too_much(text)
+    if reason is not None:
+        raise ValueError(reason)
+    return text
 
 
 def _evaluate(values: Any, clause: ClausePlan, path: str) -> Clause:
@@ -227,9 +271,9 @@ def _not_yaml(error: Exception, path: str | None) -> NeedsPerson:
 def _read(data: bytes, path: str | None) -> tuple[str, MappingNode | None]:
     """Return the text without byte-order mark, and the top-level mapping with positions in it."""
     try:
-        text = data.decode("utf-8-sig")
+        text = _decoded(data)
         node = YAML(typ="rt", pure=True).compose(io.StringIO(text, newline=""))
-    except (YAMLError, UnicodeDecodeError, ValueError) as error:
+    except UNREADABLE as error:
         raise _not_yaml(error, path) from error
     return text, node if isinstance(node, MappingNode) else None
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from porttool.errors import NeedsPerson
-from porttool.plan.plan import FieldPlan, SectionPlan, SwitchPlan
+from porttool.plan.switch import FieldPlan, SectionPlan, SwitchPlan
 from porttool.source.imports import import_names
 from porttool.source.layout import DEFAULT_LINE_LENGTH, bracketed, quoted
 from porttool.source.syntax import (

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from porttool.errors import RepositoryError
 from porttool.git.commits import CommitId
+from porttool.git.objects import alternates
 from porttool.git.plumbing import Git
 from porttool.git.repo import Repository
 
@@ -86,8 +87,7 @@ def _bring_to(repo: Repository, tree: Path, commit: CommitId) -> None:
     if extended:
         config += f"[extensions]\n\tobjectFormat = {repo.object_format}\n"
     (git_dir / "config").write_text(config)
-    alternate = os.fsencode(repo.object_folder).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    (git_dir / "objects" / "info" / "alternates").write_bytes(b'"' + alternate + b'"\n')
+    (git_dir / "objects" / "info" / "alternates").write_bytes(alternates(repo.object_folder))
     (git_dir / "HEAD").write_text(f"{commit}\n")
     (git_dir / "index.lock").unlink(missing_ok=True)  # of a killed run: the tree is ours alone
     git = Git(tree, git_dir=git_dir)

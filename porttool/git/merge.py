@@ -7,12 +7,13 @@ are put into throw-away commits of which one is the parent of both others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from porttool.errors import RepositoryError
 from porttool.git.commits import BlobId, CommitId, TreeId
-from porttool.git.objects import SUBMODULE
+from porttool.git.objects import SUBMODULE, Entry
+from porttool.git.paths import unsafe_path
 from porttool.git.quarantine import Quarantine
 
 Kind = Literal[
@@ -27,6 +28,7 @@ Kind = Literal[
     "file/directory",
     "mode",
     "submodule",
+    "LFS pointer",
     "other",
 ]
 _KINDS: Mapping[str, Kind] = {
@@ -41,6 +43,9 @@ _KINDS: Mapping[str, Kind] = {
     "distinct types": "mode",
 }
 _NOBODY = b"porttool <porttool> 0 +0000"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+Style = Literal["merge", "zdiff3"]
 
 
 @dataclass(frozen=True)
@@ -87,10 +92,12 @@ def merge_trees(
     ours: TreeId,
     theirs: TreeId,
     labels: tuple[str, str] = ("onto", "experiment"),
+    style: Style = "merge",
 ) -> MergeResult:
     """Return what `git cherry-pick` would make of applying base..theirs to ours.
 
-    `labels` name the sides in conflict markers. The attributes that hold are those of ours.
+    `labels` name the sides in conflict markers. The attributes that hold are those of ours; a merge
+    driver that they name is not run, and the file is merged as text.
     """
     if ours in (base, theirs) or base == theirs:
         return MergeResult(theirs if ours == base else ours, (), {}, ())
@@ -98,12 +105,50 @@ def merge_trees(
     root = _commit(quarantine, base)
     sides = [_commit(quarantine, tree, root) for tree in (ours, theirs)]
     quarantine.name_commits(dict(zip(labels, sides, strict=True)))
-    done = quarantine.git.run("merge-tree", "--write-tree", "-z", *labels, ok=(0, 1, 129))
+    done = quarantine.git.run(
+        *("-c", f"merge.conflictStyle={style}", "merge-tree", "--write-tree", "-z", *labels),
+        ok=(0, 1, 129),
+    )
     if done.status == 129:
         raise RepositoryError(
             "this git cannot merge trees", why=done.words, next="install git 2.38 or newer"
         )
-    return _parse(done.out, conflicted=done.status == 1)
+    merged = _parse(done.out, conflicted=done.status == 1)
+    conflicts = tuple(_exactly(quarantine, merged, conflict) for conflict in merged.conflicts)
+    return replace(merged, conflicts=conflicts)
+
+
+def replace_entries(
+    quarantine: Quarantine, tree: TreeId, entries: Mapping[str, Entry | None]
+) -> TreeId:
+    """Return a tree with whole entries put at paths, links and submodules too; None removes one.
+
+    Raises RepositoryError for a path that leaves the repository or reaches into .git.
+    """
+    lines = []
+    for path, entry in sorted(entries.items(), key=lambda item: item[1] is not None):
+        reason = unsafe_path(path)
+        if reason is not None:
+            raise RepositoryError(f"`{path}` cannot be written: {reason}")
+        facts = f"{entry.mode} {entry.id}" if entry else f"0 {'0' * len(tree)}"
+        lines.append(f"{facts}\t{path}".encode("utf-8", "surrogateescape") + b"\0")
+    variables = {"GIT_INDEX_FILE": str(quarantine.path / "index")}
+    quarantine.git.run("read-tree", tree, variables=variables)
+    quarantine.git.run(
+        "update-index", "-z", "--index-info", input=b"".join(lines), variables=variables
+    )
+    return TreeId(quarantine.git.run("write-tree", variables=variables).out.decode().strip())
+
+
+def _exactly(quarantine: Quarantine, merged: MergeResult, conflict: Conflict) -> Conflict:
+    """Tell a file that git-lfs keeps elsewhere from text: markers in its pointer help nobody."""
+    if conflict.kind not in ("content", "add/add"):
+        return conflict
+    sides = [side for path in conflict.paths for side in merged.stages.get(path, ())]
+    contents = quarantine.blobs(side.id for side in sides if side.mode != SUBMODULE)
+    if any(data.startswith(_LFS_POINTER) for data in contents.values()):
+        return replace(conflict, kind="LFS pointer")
+    return conflict
 
 
 def _commit(quarantine: Quarantine, tree: TreeId, *parents: CommitId) -> CommitId:

@@ -5,9 +5,11 @@ One `git cat-file --batch` answers every request. Commits and trees are kept: th
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -62,6 +64,7 @@ class Objects:
         self._process: subprocess.Popen[bytes] | None = None
         self._commits: dict[CommitId, CommitFacts] = {}
         self._trees: dict[str, dict[str, Entry]] = {}
+        self._changes: dict[tuple[TreeId, TreeId], tuple[Change, ...]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -161,9 +164,15 @@ class Objects:
 
     def changed(self, before: CommitId | TreeId, after: CommitId | TreeId) -> tuple[Change, ...]:
         """Return the paths that differ, sorted."""
+        sides = self.tree_of(before), self.tree_of(after)
+        if sides not in self._changes:
+            self._changes[sides] = self._diff(*sides)
+        return self._changes[sides]
+
+    def _diff(self, before: TreeId, after: TreeId) -> tuple[Change, ...]:
         listing = self.git.run(
             *("diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none"),
-            *(self.tree_of(before), self.tree_of(after), "--"),
+            *(before, after, "--"),
         ).out
         fields = listing.split(b"\0")
         found = []
@@ -178,6 +187,25 @@ class Objects:
                 )
             )
         return tuple(sorted(found, key=lambda change: change.path))
+
+    def grep(
+        self, treeish: CommitId | TreeId, words: Iterable[str], pattern: str = "*.py"
+    ) -> tuple[str, ...]:
+        """Return the paths that match a pathspec and hold any of the literal words, sorted."""
+        options = [option for word in sorted(set(words)) for option in ("-e", word)]
+        if not options:
+            return ()
+        done = self.git.run(
+            *("grep", "--no-color", "--full-name", "-F", "-w", "-l", "-z"),
+            *options,
+            treeish,
+            "--",
+            pattern,
+            ok=(0, 1),
+        )
+        prefix = f"{treeish}:"
+        names = done.out.decode("utf-8", "surrogateescape").split("\0")
+        return tuple(sorted(name.removeprefix(prefix) for name in names if name))
 
     def _find(self, expression: str) -> tuple[str, bytes, bytes] | None:
         """Return id, kind and content of what git finds under any expression, or None."""
@@ -264,6 +292,17 @@ def tree_bytes(entries: Mapping[str, Entry]) -> bytes:
         key = raw + b"/" if entry.mode == FOLDER else raw
         rows.append((key, entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)))
     return b"".join(row for _, row in sorted(rows))
+
+
+def quoted(raw: bytes) -> bytes:
+    """Return a path or a value as git reads it between quotes."""
+    escaped = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + escaped + b'"'
+
+
+def alternates(object_folder: Path) -> bytes:
+    """Return the content of `info/alternates` that borrows from one object store."""
+    return quoted(os.fsencode(object_folder)) + b"\n"
 
 
 def _name(raw: bytes) -> str:

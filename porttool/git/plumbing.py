@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,8 @@ _ALWAYS = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
     *("-c", "commit.gpgSign=false"),
+    # Milliseconds to wait for another git that sets the same references.
+    *("-c", "core.filesRefLockTimeout=1000"),
 )
 
 
@@ -99,6 +102,8 @@ class Git:
             if not name.startswith("GIT_") or name.startswith(_KEPT)
         }
         self._environment |= {"LC_ALL": "C", "LANGUAGE": "C", "GIT_TERMINAL_PROMPT": "0"}
+        # Like a replacement of objects, a graft shows another history than the one that is there.
+        self._environment["GIT_GRAFT_FILE"] = os.path.join(os.devnull, "none")
         self._environment |= variables or {}
 
     def run(
@@ -107,19 +112,25 @@ class Git:
         input: bytes = b"",
         ok: Collection[int] = (0,),
         variables: Mapping[str, str] | None = None,
+        apart: bool = False,
     ) -> Finished:
         """Run one command to its end.
 
-        Raises RepositoryError with git's own words unless the exit status is one of `ok`.
+        With `apart`, what is sent to the terminal's process group does not reach it. Raises
+        RepositoryError with git's own words unless the exit status is one of `ok`.
         """
         self.num_processes += 1
         done = _start(
-            [*self._command, *args], {**self._environment, **(variables or {})}, self.folder, input
+            [*self._command, *args],
+            {**self._environment, **(variables or {})},
+            self.folder,
+            input,
+            apart=apart,
         )
         finished = Finished(done.returncode, done.stdout, done.stderr)
         if finished.status not in ok:
             raise RepositoryError(
-                f"git {args[0]} failed with exit status {finished.status}",
+                f"git {_subcommand(args)} {_ended(finished.status)}",
                 where=str(self.folder),
                 why=finished.words or "git gave no reason",
             )
@@ -138,12 +149,36 @@ class Git:
         )
 
 
+def _subcommand(args: Sequence[str]) -> str:
+    at = 0
+    while args[at] == "-c":
+        at += 2
+    return args[at]
+
+
+def _ended(status: int) -> str:
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"failed with exit status {status}"
+
+
 def _start(
-    command: list[str], variables: Mapping[str, str], folder: Path | None, input: bytes = b""
+    command: list[str],
+    variables: Mapping[str, str],
+    folder: Path | None,
+    input: bytes = b"",
+    *,
+    apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            command, cwd=folder, env=variables, input=input, capture_output=True, check=False
+            command,
+            cwd=folder,
+            env=variables,
+            input=input,
+            capture_output=True,
+            check=False,
+            start_new_session=apart,
         )
     except FileNotFoundError as error:
         if folder is not None and not folder.is_dir():

@@ -16,8 +16,11 @@ from porttool.git.commits import BlobId, CommitId, Signature
 from porttool.git.paths import unsafe_ref
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
+from porttool.interruption import uninterrupted
 
 NOTES = "refs/notes/porttool"
+
+_TRIES = 20  # of ports that are published at once, one gets through at each
 
 
 class RefMoved(RepositoryError):
@@ -83,11 +86,14 @@ def publish(
         if update.ref in in_use:
             raise RefCheckedOut(update.ref, str(in_use[update.ref]))
     _check(repo, updates)
-    _copy_objects(repo, quarantine, [update.new for update in moving])
-    # Not as a `verify` in the transaction: for the branch that HEAD is on, git 2.39 would note in
-    # HEAD's log that it was deleted.
-    _check(repo, updates)
-    _set_references(repo, moving, reason)
+    packed = _pack(repo, quarantine, [update.new for update in moving])
+    # Git, ended at once in the middle of this, would leave its locks behind.
+    with uninterrupted():
+        _unpack(repo, packed)
+        # Not as a `verify` in the transaction: for the branch that HEAD is on, git 2.39 would note
+        # in HEAD's log that it was deleted.
+        _check(repo, updates)
+        _set_references(repo, moving, reason)
 
 
 def publish_with_note(
@@ -103,17 +109,18 @@ def publish_with_note(
     """Publish updates together with a note for a commit.
 
     All ports share one reference for their notes. When another port's note came in between, this
-    one is written anew on top of it, once; every other reference that moved raises RefMoved, as in
+    one is written anew on top of it; every other reference that moved raises RefMoved, as in
     `publish`.
     """
-    note = write_note(repo, quarantine, commit, text, by)
-    try:
-        publish(repo, quarantine, [*updates, note], reason=reason)
-    except RefMoved as moved:
-        if moved.ref != NOTES:
-            raise
+    for _ in range(_TRIES):
         note = write_note(repo, quarantine, commit, text, by)
-        publish(repo, quarantine, [*updates, note], reason=reason)
+        try:
+            return publish(repo, quarantine, [*updates, note], reason=reason)
+        except RefMoved as moved:
+            if moved.ref != NOTES:
+                raise
+            last = moved
+    raise last
 
 
 def write_note(
@@ -164,7 +171,7 @@ def _check(repo: Repository, updates: Sequence[RefUpdate]) -> None:
             raise RefMoved(update.ref, update.old, seen)
 
 
-def _copy_objects(repo: Repository, quarantine: Quarantine, tips: Sequence[CommitId]) -> None:
+def _pack(repo: Repository, quarantine: Quarantine, tips: Sequence[CommitId]) -> bytes:
     wanted: set[CommitId] = set()
     present: set[CommitId] = set()
     waiting = list(tips)
@@ -178,14 +185,19 @@ def _copy_objects(repo: Repository, quarantine: Quarantine, tips: Sequence[Commi
         wanted.add(id)
         waiting += quarantine.commit(id).parents
     if not wanted:
-        return
+        return b""
     lines = [*sorted(wanted), *(f"^{id}" for id in sorted(present))]
-    packed = quarantine.git.run(
+    return quarantine.git.run(
         *("pack-objects", "--revs", "--stdout", "--quiet", "--window=0"),
         input="".join(f"{line}\n" for line in lines).encode(),
-    )
+    ).out
+
+
+def _unpack(repo: Repository, packed: bytes) -> None:
+    if not packed:
+        return
     try:
-        repo.git.run("unpack-objects", "-q", input=packed.out)
+        repo.git.run("unpack-objects", "-q", input=packed, apart=True)
     except RepositoryError as error:
         folder = shlex.quote(str(repo.object_folder))
         raise RepositoryError(
@@ -198,7 +210,9 @@ def _copy_objects(repo: Repository, quarantine: Quarantine, tips: Sequence[Commi
 
 
 def _set_references(repo: Repository, updates: Sequence[RefUpdate], reason: str) -> None:
-    parts = []
+    # `start` and `commit` by name: a git that hears no more, because this process was killed, must
+    # not take what it has heard so far for the whole.
+    parts = ["start"]
     for update in updates:
         if update.old is None:
             parts += [f"create {update.ref}", update.new]
@@ -207,7 +221,10 @@ def _set_references(repo: Repository, updates: Sequence[RefUpdate], reason: str)
     try:
         repo.git.run(
             *("update-ref", "--stdin", "-z", "-m", " ".join(reason.split())),
-            input="".join(f"{part}\0" for part in parts).encode("utf-8", "surrogateescape"),
+            input="".join(f"{part}\0" for part in [*parts, "commit"]).encode(
+                "utf-8", "surrogateescape"
+            ),
+            apart=True,
         )
     except PortError as error:
         _check(repo, updates)

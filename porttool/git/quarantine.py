@@ -12,10 +12,9 @@ import hashlib
 import os
 import re
 import shlex
-import shutil
-import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from pathlib import Path
@@ -30,11 +29,14 @@ from porttool.git.objects import (
     SYMLINK,
     Entry,
     Objects,
+    alternates,
+    quoted,
     tree_bytes,
 )
 from porttool.git.paths import unsafe_path, unsafe_ref
 from porttool.git.plumbing import Git
 from porttool.git.repo import Repository
+from porttool.git.scratch import scratch_folder
 
 _HERMETIC = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -98,7 +100,8 @@ class Quarantine(Objects):
     """A temporary store on top of a repository's objects; closing it removes it."""
 
     def __init__(self, repo: Repository) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="porttool-"))
+        self._closing = ExitStack()
+        self.path = self._closing.enter_context(scratch_folder())
         self.object_folder = self.path / "objects"
         self.object_format = repo.object_format
         self._null = "0" * hashlib.new(self.object_format).digest_size * 2
@@ -106,8 +109,8 @@ class Quarantine(Objects):
         (self.path / "refs").mkdir()
         (self.path / "info").mkdir()
         (self.path / "HEAD").write_text("ref: refs/heads/none\n")
-        (self.object_folder / "info" / "alternates").write_bytes(_quoted_line(repo.object_folder))
-        remotes = _promisor_config(repo)
+        (self.object_folder / "info" / "alternates").write_bytes(alternates(repo.object_folder))
+        remotes, self.promisors = _promisor_config(repo)
         extended = bool(remotes) or self.object_format != "sha1"
         config = _CONFIG.format(version=int(extended))
         if self.object_format != "sha1":
@@ -117,11 +120,14 @@ class Quarantine(Objects):
         variables = {"GIT_ATTR_NOSYSTEM": "1"} if remotes else _HERMETIC
         super().__init__(Git(self.path, git_dir=self.path, variables=variables))
         self._attributes_of: str | None = None
+        self._indexed: TreeId | None = None  # what the index of `apply_patch` holds
 
     def close(self) -> None:
         """End the reading process and remove the folder."""
-        super().close()
-        shutil.rmtree(self.path, ignore_errors=True)
+        try:
+            super().close()
+        finally:
+            self._closing.close()
 
     def write_blob(self, data: bytes) -> BlobId:
         """Write a file's content and return its id."""
@@ -200,7 +206,7 @@ class Quarantine(Objects):
                 why=done.words,
                 next="git fetch, when it builds on commits that are missing; else make it anew",
             )
-        lines = done.out.decode("utf-8", "surrogateescape").splitlines()
+        lines = done.out.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
         return {ref: CommitId(id) for id, _, ref in (line.partition(" ") for line in lines)}
 
     def read_patch(self, data: bytes, *, name: str = "the patch") -> Patch:
@@ -221,7 +227,7 @@ class Quarantine(Objects):
             hidden = not done.words or str(self.path) in done.words
             raise _no_mail(name, "git finds no mail in it" if hidden else done.words)
         found = {}
-        for line in done.out.decode("utf-8", "surrogateescape").splitlines():
+        for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
             key, _, value = line.partition(": ")
             found[key] = value
         moment = parsedate_tz(found.get("Date", ""))
@@ -242,7 +248,9 @@ class Quarantine(Objects):
         Raises PatchConflict where it does not apply, and where it would write outside the tree.
         """
         variables = {"GIT_INDEX_FILE": str(self.path / "index")}
-        self.git.run("read-tree", tree, variables=variables)
+        if tree != self._indexed:
+            self.git.run("read-tree", tree, variables=variables)
+        self._indexed = None
         done = self.git.run(
             *("apply", "--cached", "--whitespace=nowarn", "-"),
             input=diff,
@@ -252,7 +260,8 @@ class Quarantine(Objects):
         if done.status:
             raise _patch_conflict(name, done.err.decode("utf-8", "replace"))
         written = self.git.run("write-tree", variables=variables).out.decode().strip()
-        return TreeId(written)
+        self._indexed = TreeId(written)
+        return self._indexed
 
     def wrote(self, id: CommitId) -> bool:
         """Tell whether an object was written here one by one, not borrowed and not bundled."""
@@ -352,13 +361,8 @@ def attributes_in_folder(folder: str, data: bytes) -> bytes:
         anchored = b"/" in pattern.rstrip(b"/")
         prefix = re.sub(rb"([][*?\\])", rb"\\\1", folder.encode("utf-8", "surrogateescape"))
         whole = prefix + (b"/" if anchored else b"/**/") + pattern.lstrip(b"/")
-        lines.append(_quoted(whole) + b" " + rest.strip() + b"\n")
+        lines.append(quoted(whole) + b" " + rest.strip() + b"\n")
     return b"".join(lines)
-
-
-def _quoted(raw: bytes) -> bytes:
-    escaped = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    return b'"' + escaped + b'"'
 
 
 def _unquoted(raw: bytes) -> bytes:
@@ -371,29 +375,32 @@ def _unquoted(raw: bytes) -> bytes:
     return re.sub(rb"\\([0-7]{3}|.)", plain, raw, flags=re.DOTALL)
 
 
-def _quoted_line(path: Path) -> bytes:
-    return _quoted(os.fsencode(path)) + b"\n"
+def _promisor_config(repo: Repository) -> tuple[bytes, tuple[str, ...]]:
+    """Return what a partial clone's remotes look like, and which have the objects that it lacks.
 
-
-def _promisor_config(repo: Repository) -> bytes:
-    """Return what a partial clone's remotes look like, or nothing for a whole clone."""
+    Nothing for a whole clone.
+    """
     text = (repo.object_folder.parent / "config").read_bytes().lower()
     if b"promisor" not in text and b"partialclone" not in text:
-        return b""
+        return b"", ()
+    promisors: list[str] = []
     listing = repo.git.run("config", "--local", "--includes", "--list", "-z").out
     lines = []
     for record in listing.split(b"\0"):
         key, separator, value = record.partition(b"\n")
         section, _, rest = key.partition(b".")
         subsection, _, name = rest.rpartition(b".")
+        if section == b"remote" and name == b"promisor" and value == b"true":
+            promisors.append(os.fsdecode(subsection))
         if key == b"extensions.partialclone":
-            lines.append(b"[extensions]\n\tpartialClone = " + _quoted(value) + b"\n")
+            promisors.append(os.fsdecode(value))
+            lines.append(b"[extensions]\n\tpartialClone = " + quoted(value) + b"\n")
         elif section.decode("utf-8", "replace") in _REMOTE_SECTIONS and separator:
             if name == b"url" and section == b"remote" and b":" not in value:
                 value = os.fsencode(repo.git.folder / os.fsdecode(value))
-            head = section + (b" " + _quoted(subsection) if subsection else b"")
-            lines.append(b"[" + head + b"]\n\t" + name + b" = " + _quoted(value) + b"\n")
-    return b"".join(lines)
+            head = section + (b" " + quoted(subsection) if subsection else b"")
+            lines.append(b"[" + head + b"]\n\t" + name + b" = " + quoted(value) + b"\n")
+    return b"".join(lines), tuple(dict.fromkeys(promisors))
 
 
 def _patch_conflict(name: str, words: str) -> PatchConflict:

@@ -6,6 +6,7 @@ Nothing here writes. Work happens in a quarantine, and `publish` alone touches t
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -19,12 +20,12 @@ from porttool.git.commits import (
     CommitFacts,
     CommitId,
     Signature,
-    TreeId,
     trailers,
 )
 from porttool.git.objects import Objects
 from porttool.git.paths import unsafe_ref
 from porttool.git.plumbing import Git, environment
+from porttool.git.scratch import sweep
 
 __all__ = ["Branch", "Identity", "Repository", "environment", "open_repository"]
 
@@ -96,7 +97,7 @@ class Repository(Objects):
 
     def remotes(self) -> tuple[str, ...]:
         """Return the names of the remotes, `origin` first."""
-        names = _text(self.git.run("remote").out).split()
+        names = _lines(self.git.run("remote").out)
         return tuple(sorted(names, key=lambda name: (name != "origin", name)))
 
     def find(self, revision: str) -> CommitId | None:
@@ -116,44 +117,35 @@ class Repository(Objects):
         found = self._find(f"{name}^{{commit}}")
         return None if found is None else CommitId(found[0])
 
+    def refs(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what those of the full reference names point to that are there.
+
+        Asks a new git each time: an interruption may have ended the one that reads objects.
+        """
+        found = self.git.run("for-each-ref", "--format=%(objectname) %(refname)", *names).out
+        pairs = (line.split(" ", 1) for line in _lines(found))
+        return {ref: id for id, ref in pairs}
+
     def branches(self, *, not_merged_into: CommitId | None = None) -> tuple[Branch, ...]:
         """Return local and remote-tracking branches, the latest commit first."""
         options = [f"--no-merged={not_merged_into}"] if not_merged_into else []
-        fields = ("refname", "objectname", "committerdate:unix", "worktreepath", "symref")
+        fields = ("refname", "objectname", "committerdate:unix", "symref", "worktreepath")
         listing = self.git.run(
             "for-each-ref",
             "--sort=-committerdate",
-            "--format=" + "%00".join(f"%({field})" for field in fields),
+            "--format=" + "".join(f"%({field})%00" for field in fields),
             *options,
             "refs/heads",
             "refs/remotes",
         ).out
         found = []
-        for line in listing.decode("utf-8", "surrogateescape").splitlines():
-            ref, tip, moment, folder, symbolic = line.split("\0")
+        # Five fields a record, by number: the folder of a working tree may hold a line feed.
+        words = [word.removeprefix("\n") for word in _text(listing).split("\0")]
+        for ref, tip, moment, symbolic, folder in zip(*[iter(words)] * 5, strict=False):
             if not symbolic:
                 name = ref.split("/", 2)[2]
                 found.append(Branch(name, ref, CommitId(tip), int(moment or 0), folder or None))
         return tuple(found)
-
-    def grep(
-        self, treeish: CommitId | TreeId, words: Iterable[str], pattern: str = "*.py"
-    ) -> tuple[str, ...]:
-        """Return the paths that match a pathspec and hold any of the literal words, sorted."""
-        options = [option for word in sorted(set(words)) for option in ("-e", word)]
-        if not options:
-            return ()
-        done = self.git.run(
-            *("grep", "--no-color", "--full-name", "-F", "-w", "-l", "-z"),
-            *options,
-            treeish,
-            "--",
-            pattern,
-            ok=(0, 1),
-        )
-        prefix = f"{treeish}:"
-        names = done.out.decode("utf-8", "surrogateescape").split("\0")
-        return tuple(sorted(name.removeprefix(prefix) for name in names if name))
 
     def find_ported(self, onto: CommitId, experiment: CommitId, port: str) -> CommitId | None:
         """Return the first commit under onto that carries the port's trailers and still stands.
@@ -229,7 +221,7 @@ class Repository(Objects):
             f"refs/remotes/*/{revision}",
         ).out
         tips: dict[str, str] = {}
-        for line in _text(listing).splitlines():
+        for line in _lines(listing):
             tip, ref = line.split(" ", 1)
             if ref.split("/", 3)[3] == revision:
                 tips[tip] = ref.removeprefix("refs/remotes/")
@@ -258,29 +250,25 @@ class Repository(Objects):
 def open_repository(path: Path) -> Repository:
     """Open the repository that a path is in: a working tree, a linked one, or a bare repository.
 
-    Raises RepositoryError where there is none, where git distrusts its owner, and for a shallow
-    clone, whose missing history would make every answer a guess.
+    Whatever killed runs left in the folder for temporary files is removed. Raises RepositoryError
+    where there is no repository, where git distrusts its owner, and for a shallow clone, whose
+    missing history would make every answer a guess.
     """
-    if not path.is_dir():
+    sweep()
+    if not os.path.isdir(path):  # not Path.is_dir, which raises for a name that none can have
         raise RepositoryError(
             "there is no such folder",
             where=str(path),
             why="it is not there, or it is a file",
             next="name an existing one with --repo PATH",
         )
-    done = Git(path).run(
-        "rev-parse",
-        "--path-format=absolute",
-        "--is-shallow-repository",
-        "--is-bare-repository",
-        "--show-object-format",
-        "--absolute-git-dir",
-        *("--git-path", "objects"),
-        "--show-toplevel",
-        ok=range(256),
-    )
+    git = Git(path)
+    asked = ("rev-parse", "--path-format=absolute")
+    facts = ("--is-shallow-repository", "--show-object-format")
+    places = (("--absolute-git-dir",), ("--git-path", "objects"), ("--show-toplevel",))
+    done = git.run(*asked, *facts, *(word for place in places for word in place), ok=range(256))
     lines = _text(done.out).split("\n")
-    if len(lines) < 6:
+    if len(lines) < 5:
         owner = "safe.directory" in done.words
         raise RepositoryError(
             "git does not trust the owner of this repository" if owner else "not a git repository",
@@ -290,8 +278,15 @@ def open_repository(path: Path) -> Repository:
             if owner
             else "run this inside a repository, or name one with --repo PATH",
         )
-    shallow, _, object_format, git_dir, objects = lines[:5]
-    root = Path(lines[5]) if done.status == 0 else None
+    shallow, object_format, git_dir, objects = lines[:4]
+    top = lines[4]
+    if len(lines) > 6 - bool(done.status):
+        # A folder's name holds a line feed: each is asked for by itself.
+        git_dir, objects, top = (
+            _text(git.run(*asked, *place, ok=range(256)).out).removesuffix("\n") for place in places
+        )
+    # Outside of a working tree, in a bare repository for one, nothing stands at the end.
+    root = Path(top) if done.status == 0 else None
     if shallow == "true":
         raise RepositoryError(
             "this clone is shallow: part of its history is missing",
@@ -299,8 +294,10 @@ def open_repository(path: Path) -> Repository:
             why="what has been ported, and onto what, is read from history",
             next=f"git -C {shlex.quote(str(root or git_dir))} fetch --unshallow",
         )
+    # Nothing is fetched by the way: what a partial clone left out is simply not here.
+    local = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
     return Repository(
-        Git(root or Path(git_dir), git_dir=Path(git_dir)),
+        Git(root or Path(git_dir), git_dir=Path(git_dir), variables=local),
         root=root,
         git_dir=Path(git_dir),
         object_folder=Path(objects),
@@ -310,3 +307,8 @@ def open_repository(path: Path) -> Repository:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def _lines(data: bytes) -> list[str]:
+    # Not splitlines: a reference's name may hold what Unicode counts as the end of a line.
+    return [line for line in _text(data).split("\n") if line]

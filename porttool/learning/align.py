@@ -7,6 +7,9 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+from porttool.source.nodes import walk
 
 Pairing = Iterator[tuple[int | None, int | None]]
 
@@ -16,11 +19,16 @@ _LIMIT = 40_000
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One item of a list: equal shapes are equal items, `bag` counts what its text says."""
+    """One item of a list: equal shapes are equal items; `parts` is what its text consists of."""
 
     node: ast.AST
     shape: object
-    bag: Counter[str]
+    parts: tuple[ast.AST, ...]
+
+    @cached_property
+    def bag(self) -> Counter[str]:
+        """Count what the text says; most items have an equal partner, and are never asked."""
+        return features(*self.parts)
 
 
 # The cost of a pair of unequal entries, given the plain cost (what the two do not share) and the
@@ -28,13 +36,11 @@ class Entry:
 Cost = Callable[[Entry, Entry, float, int], float]
 
 
-def features(*roots: ast.AST | None) -> Counter[str]:
+def features(*roots: ast.AST) -> Counter[str]:
     """Count the node kinds, names and constants below some nodes."""
     bag: Counter[str] = Counter()
     for root in roots:
-        for node in ast.walk(root) if root is not None else ():
-            if isinstance(node, ast.expr_context):
-                continue
+        for node in walk(root):
             bag[type(node).__name__] += 1
             for _, value in ast.iter_fields(node):
                 if isinstance(value, str | int | float):

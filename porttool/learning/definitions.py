@@ -11,14 +11,14 @@ from pathlib import PurePosixPath
 from porttool.errors import NeedsPerson
 from porttool.learning.lesson import Helper, Lesson
 from porttool.learning.rewriting import names_of
+from porttool.learning.spelling import way_to_write
 from porttool.source.imports import import_names
+from porttool.source.inserts import insert_definition, insert_import
 from porttool.source.syntax import (
     Names,
     Source,
     TextEdit,
     indent_of,
-    insert_definition,
-    insert_import,
     line_of,
     same_tree,
     span_of,
@@ -27,7 +27,7 @@ from porttool.source.syntax import (
     top_level_name,
 )
 
-_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def helper_from(
@@ -90,12 +90,14 @@ def helper_edits(source: Source, lesson: Lesson, needed: Iterable[str]) -> tuple
     names = names_of(source.tree)
     imports: list[TextEdit] = []
     definitions: list[TextEdit] = []
-    for name in _with_needs(needed, helpers):
+    wanted = tuple(needed)
+    for name in _with_needs(wanted, helpers):
         helper = helpers.get(name)
         if helper is None:
             imports += _existing_name(source, lesson, name, names)
         elif helper.path != source.path:
-            imports += _imported(source, helper, names)
+            if name in wanted:
+                imports += _imported(source, lesson, helper, names)
         elif not _present(source, helper, names):
             definitions.append(_inserted(source, helper))
             for statement in helper.imports:
@@ -104,6 +106,60 @@ def helper_edits(source: Source, lesson: Lesson, needed: Iterable[str]) -> tuple
                     imports += _optional(insert_import(source, statement))
     # Inserts at one place keep this order: imports first, and what is needed before its user.
     return tuple(dict.fromkeys([*imports, *definitions]))
+
+
+def wrong_call(lesson: Lesson, text: str) -> str | None:
+    """Return how a rewritten place would call a helper with arguments that it does not take."""
+    helpers = {helper.name.rpartition(".")[2]: helper for helper in lesson.helpers}
+    for node in ast.walk(ast.parse(f"({text}\n)", mode="eval")):
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        helper = helpers.get(name)
+        if helper is None or not isinstance(node, ast.Call):
+            continue
+        definition = ast.parse(helper.text).body[0]
+        bound = "." in helper.name and isinstance(called, ast.Attribute)
+        if isinstance(definition, _Function) and not _takes(definition, node, bound=bound):
+            return f"`{ast.unparse(node)}` is no call that `{helper.name}` takes"
+    return None
+
+
+def _takes(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, *, bound: bool
+) -> bool:
+    """Tell whether a function's parameters fit a call's arguments; what is behind stars fits."""
+    given = function.args
+    positional = [argument.arg for argument in (*given.posonlyargs, *given.args)]
+    static = any(ast.unparse(one) == "staticmethod" for one in function.decorator_list)
+    if bound and not static:
+        positional = positional[1:]
+    names = [word.arg for word in call.keywords]
+    stars = None in names or any(isinstance(argument, ast.Starred) for argument in call.args)
+    if len(call.args) > len(positional) and not given.vararg:
+        return False
+    filled = set(positional[: len(call.args)])
+    only = {argument.arg for argument in given.posonlyargs}
+    by_name = {*positional, *(argument.arg for argument in given.kwonlyargs)} - filled - only
+    if not given.kwarg and any(name is not None and name not in by_name for name in names):
+        return False
+    needed = set(positional[: len(positional) - len(given.defaults)])
+    defaults = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    needed |= {argument.arg for argument, default in defaults if default is None}
+    return stars or needed <= filled | set(names)
+
+
+def helpers_at_home(source: Source, lesson: Lesson, called: Iterable[str]) -> list[str]:
+    """Return the helpers among some names that live in a file, however others import them."""
+    found = []
+    for helper in lesson.helpers:
+        home = _dotted_path(helper.path)
+        for name in called if helper.path == source.path else ():
+            module = name.split(".")[:-1]
+            imported = bool(module) and home[-len(module) :] == module
+            last = name.rpartition(".")[2]
+            if name == helper.name or (imported and last == helper.name):
+                found.append(helper.name)
+    return list(dict.fromkeys(found))
 
 
 def _with_needs(needed: Iterable[str], helpers: Mapping[str, Helper]) -> list[str]:
@@ -129,20 +185,14 @@ def _optional(edit: TextEdit | None) -> list[TextEdit]:
 def _existing_name(source: Source, lesson: Lesson, name: str, names: Names) -> list[TextEdit]:
     """Bring in a name that the experiment did not define: an import, or another of its files'."""
     if "." in name:
-        if names.spelling(name, source.tree) is not None:
-            return []
-        module, _, last = name.rpartition(".")
-        for added in lesson.imports:
-            bound = import_statements(ast.parse(added.statement).body[0])
-            if bound and last in bound and module in added.statement:
-                return _optional(insert_import(source, added.statement))
-        return _optional(insert_import(source, f"import {module}"))
+        spelled = [pair for rule in lesson.rules for pair in rule.spelled]
+        way = way_to_write(names, name, source.tree, spelled)
+        return _optional(insert_import(source, way.statement)) if way.statement else []
     if names.binds(name, source.tree):
         return []
-    for added in lesson.imports:
-        same_package = PurePosixPath(added.path).parent == PurePosixPath(source.path).parent
-        if name in import_statements(ast.parse(added.statement).body[0]) and same_package:
-            return _optional(insert_import(source, added.statement))
+    brought = _brought(source, lesson, name)
+    if brought is not None:
+        return _optional(insert_import(source, brought))
     homes = {
         example.path for rule in lesson.rules if name in rule.requires for example in rule.examples
     }
@@ -213,20 +263,43 @@ def _inserted(source: Source, helper: Helper) -> TextEdit:
     return TextEdit(span.end, span.end, text)
 
 
-def _imported(source: Source, helper: Helper, names: Names) -> list[TextEdit]:
+def _imported(source: Source, lesson: Lesson, helper: Helper, names: Names) -> list[TextEdit]:
     """Import a helper from the file that it lives in."""
     name = helper.name.partition(".")[0]
     if names.binds(name, source.tree):
-        statements = [import_statements(statement) for statement in source.tree.body]
-        if any(name in bound for bound in statements):
-            return []
+        for statement in source.tree.body:
+            if name in import_statements(statement):
+                if _may_bring(source, statement, helper.path):
+                    return []
+                raise _taken(source, helper, line_of(statement))
         raise _taken(source, helper, 1)
+    brought = _brought(source, lesson, name)
+    if brought is not None:
+        return _optional(insert_import(source, brought))
     return [_import_from(source, helper.path, name)]
+
+
+def _may_bring(source: Source, statement: ast.stmt, home: str) -> bool:
+    """Tell whether an import reads from the file at `home`, or from a package that it is in."""
+    if not isinstance(statement, ast.ImportFrom):
+        return False
+    packages = [parent.as_posix() for parent in PurePosixPath(home).parents if parent.name]
+    return any(resolves(source, statement, path) for path in (home, *packages))
+
+
+def _brought(source: Source, lesson: Lesson, name: str) -> str | None:
+    """Return the import by which the experiment brings a name into this file, or its neighbours."""
+    here = PurePosixPath(source.path)
+    for added in sorted(lesson.imports, key=lambda added: added.path != source.path):
+        neighbour = PurePosixPath(added.path).parent == here.parent
+        if neighbour and name in import_statements(ast.parse(added.statement).body[0]):
+            return added.statement
+    return None
 
 
 def _import_from(source: Source, home: str, name: str) -> TextEdit:
     for statement in source.tree.body:
-        if isinstance(statement, ast.ImportFrom) and _resolves(source, statement, home):
+        if isinstance(statement, ast.ImportFrom) and resolves(source, statement, home):
             last = statement.names[-1]
             if last.name == "*":
                 break
@@ -244,7 +317,7 @@ def _dotted_path(path: str) -> list[str]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def _resolves(source: Source, statement: ast.ImportFrom, home: str) -> bool:
+def resolves(source: Source, statement: ast.ImportFrom, home: str) -> bool:
     """Tell whether a `from` import reads from the file at `home`."""
     target = _dotted_path(home)
     module = (statement.module or "").split(".") if statement.module else []
@@ -276,7 +349,7 @@ def _module_name(source: Source, home: str) -> str:
         root = module.partition(".")[0]
         if root in target[:-1]:
             return ".".join(target[target.index(root) :])
-    if here == target[:-1]:
+    if here == target[:-1] == []:
         return target[-1]
     raise NeedsPerson(
         f"{source.path} needs a name from {home}, and its imports do not tell how to spell that",

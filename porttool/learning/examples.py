@@ -10,8 +10,9 @@ from porttool.learning.change import Change, ChangedFile, unexplained
 from porttool.learning.exprdiff import Edit
 from porttool.learning.generalise import NotGeneral, Pattern, generalise
 from porttool.learning.lesson import Example
-from porttool.learning.rewriting import one_line, pattern_expression
+from porttool.learning.rewriting import pattern_expression
 from porttool.learning.seeds import place_of
+from porttool.source.expressions import one_line
 from porttool.source.syntax import line_of, span_of, text_of
 
 
@@ -95,7 +96,11 @@ def _grown(file: ChangedFile, old: ast.expr, new: ast.expr) -> tuple[ast.expr, a
 
 def _about_wrapping(file: ChangedFile, pattern: Pattern) -> bool:
     """Tell whether a rewrite has to do with the wrapper, itself or through what it calls."""
-    marks = (file.wrapper.unwrap, file.wrapper.prefix)
+    marks = [
+        re.compile(rf"\b{re.escape(mark.removesuffix('.'))}\b")
+        for mark in (file.wrapper.unwrap, file.wrapper.prefix)
+        if mark
+    ]
     before = pattern_expression(pattern.before)
     method = before.func if isinstance(before, ast.Call) else None
     if isinstance(method, ast.Attribute) and method.attr in file.wrapper.methods:
@@ -103,7 +108,7 @@ def _about_wrapping(file: ChangedFile, pattern: Pattern) -> bool:
     waiting, seen = [pattern.after], {""}
     while waiting:
         text = waiting.pop()
-        if any(mark in text for mark in marks):
+        if any(mark.search(text) for mark in marks):
             return True
         for name in re.findall(r"\w+", text):
             if name not in seen and name in file.definitions:

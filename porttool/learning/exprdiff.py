@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from porttool.learning.align import Entry, Pairing, align, features
+from porttool.learning.align import Entry, Pairing, align
 from porttool.learning.rewriting import arguments
 from porttool.source.syntax import Source, Span, span_of, text_of
 
@@ -278,9 +278,10 @@ def entries(s: Sides, items: Sequence[_Item]) -> list[Entry]:
     for item in items:
         if isinstance(item, _Pair):
             shape = (item.key and s.shape[item.key], s.shape[item.value])
-            found.append(Entry(item.value, shape, features(item.key, item.value)))
+            parts = (item.value,) if item.key is None else (item.key, item.value)
+            found.append(Entry(item.value, shape, parts))
         else:
-            found.append(Entry(item, s.shape[item], features(item)))
+            found.append(Entry(item, s.shape[item], (item,)))
     return found
 
 

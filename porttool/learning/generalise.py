@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from porttool.learning.exprdiff import shapes
-from porttool.learning.rewriting import arguments, dotted, one_line
+from porttool.learning.rewriting import arguments, dotted
+from porttool.source.expressions import one_line
 from porttool.source.syntax import Names, Source, TextEdit, apply_edits, parse_source, span_of
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVW"
@@ -33,11 +34,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A rewrite with metavariables, and what its template needs in scope."""
+    """A rewrite with metavariables, what its template needs in scope, and how imported names were
+    spelled there.
+    """
 
     before: str
     after: str
     requires: tuple[str, ...]
+    spelled: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,13 +116,19 @@ def generalise(
         problem = _unresolved(side)
         if problem is not None:
             return NotGeneral(problem)
-    requires = [*_qualify(left), *_qualify(right), *_needed(right)]
+    spelled = [*_qualify(left), *_qualify(right)]
+    requires = [*(origin for origin, _ in spelled), *_needed(right)]
     texts = [apply_edits(side.source, side.edits).decode() for side in (left, right)]
-    return Pattern(texts[0], texts[1], tuple(dict.fromkeys(requires)))
+    return Pattern(
+        texts[0],
+        texts[1],
+        tuple(dict.fromkeys(requires)),
+        tuple(dict.fromkeys(spelled)),
+    )
 
 
-def abstract(text: str, about: str, place: Place) -> tuple[str, tuple[str, ...]]:
-    """Return an expression with `$X` for `about` and its imported names in full, and what it needs.
+def abstract(text: str, about: str, place: Place) -> Pattern:
+    """Return an expression with `$X` for `about` and its imported names in full, as both sides.
 
     Unlike a rule's template it may use names that only its own place has.
     """
@@ -126,8 +136,15 @@ def abstract(text: str, about: str, place: Place) -> tuple[str, tuple[str, ...]]
     subject = _subject(side, side, about)
     if subject is not None:
         side.name(_outermost(side, side.shape[subject]), "$X")
-    requires = [*_qualify(side), *_needed(side)]
-    return apply_edits(side.source, side.edits).decode(), tuple(dict.fromkeys(requires))
+    spelled = list(_qualify(side))
+    requires = [*(origin for origin, _ in spelled), *_needed(side)]
+    made = apply_edits(side.source, side.edits).decode()
+    return Pattern(
+        made,
+        made,
+        tuple(dict.fromkeys(requires)),
+        tuple(dict.fromkeys(spelled)),
+    )
 
 
 def _sides(before: str, after: str, old: Place, new: Place) -> tuple[_Side, _Side]:
@@ -278,8 +295,8 @@ def _needed(side: _Side) -> Iterator[str]:
             yield name.id
 
 
-def _qualify(side: _Side) -> Iterator[str]:
-    """Write imported names in full, and yield them."""
+def _qualify(side: _Side) -> Iterator[tuple[str, str]]:
+    """Write imported names in full, and yield them so and as they were."""
     inside: set[ast.AST] = set()
     for node in list(side.free()):
         chain = dotted(node)
@@ -289,4 +306,4 @@ def _qualify(side: _Side) -> Iterator[str]:
         inside.update(ast.walk(node))
         span = span_of(side.source, node)
         side.edits.append(TextEdit(span.start, span.end, origin))
-        yield origin
+        yield origin, side.source.text[span.start : span.end]

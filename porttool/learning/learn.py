@@ -11,9 +11,10 @@ import difflib
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from porttool.errors import CannotLearn, UnparsableSource
 from porttool.learning.change import Change, ChangedFile
 from porttool.learning.definitions import helper_edits
 from porttool.learning.lesson import (
@@ -28,19 +29,31 @@ from porttool.learning.lesson import (
     Step,
     Wrapper,
 )
+from porttool.learning.naming import under_one_name
 from porttool.learning.neutral import Definitions, for_gated_port, neutral_form
 from porttool.learning.replay import check_replay, moved, replay
 from porttool.learning.rewriting import (
     duplicates_receiver,
     is_pure,
     matches,
-    one_line,
     rewrite,
     why_not,
 )
 from porttool.learning.rules import PatternKey, merged_rules, pattern_key
+from porttool.learning.seeds import wrapping_functions
 from porttool.learning.understand import parsed, read_change
-from porttool.source.syntax import TextEdit, apply_edits, line_at, line_of, text_of, top_level_name
+from porttool.source.expressions import one_line
+from porttool.source.nodes import nodes_of, walk
+from porttool.source.syntax import (
+    TextEdit,
+    apply_edits,
+    line_at,
+    line_of,
+    parse_source,
+    text_of,
+    top_level_name,
+)
+from porttool.wrappers import known_wrapper
 
 __all__ = [
     "Example",
@@ -83,16 +96,23 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
     touched = tuple(path for path in paths if parent.get(path) != experiment.get(path))
     residual: dict[str, bytes | None] = {}
     hunks: list[Hunk] = []
-    definitions = _definitions(experiment, touched)
+    foreign = {path for path in touched if _is_foreign(path, parent, experiment, wrapper)}
+    definitions = _definitions(experiment, [path for path in touched if path not in foreign])
+    wrapping = _wrapping(parent, experiment, set(touched) - foreign, wrapper)
     files: list[ChangedFile] = []
     for path in touched:
         old, new = parent.get(path), experiment.get(path)
-        if old is None or new is None or not path.endswith((".py", ".pyi")):
+        if old is None or new is None or not path.endswith((".py", ".pyi")) or path in foreign:
             residual[path] = new
-            hunks.append(_whole_file(path, old, new))
+            hunks.append(_whole_file(path, old, new, foreign))
         else:
-            files.append(read_change(path, old, new, wrapper, definitions))
+            files.append(
+                read_change(path, old, new, wrapper, definitions=definitions, wrapping=wrapping)
+            )
+    files = under_one_name(files)
     rules, named = merged_rules(files, definitions, wrapper)
+    if rules and not any(change.seeds for file in files for change in file.changes):
+        _refuse_another_wrapper(files)
     seeds: list[Seed] = []
     steps: list[Step] = []
     for file in files:
@@ -123,13 +143,47 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
     return replace(lesson, hunks=(*lesson.hunks, *lost))
 
 
+def _refuse_another_wrapper(files: Sequence[ChangedFile]) -> None:
+    """Refuse an experiment that wraps in another wrapper of the table than the plan names."""
+    for file in files:
+        roots = [root for change in file.changes for root in change.edit.added]
+        calls = (node for root in roots for node in walk(root) if isinstance(node, ast.Call))
+        for node in calls:
+            row = known_wrapper(file.new.names.qualified(node.func, node) or "")
+            if row is None or not row.prefix or row.callee == file.wrapper.callee:
+                continue
+            raise CannotLearn(
+                f"the experiment wraps nothing in {file.wrapper.callee}, but calls {row.callee}",
+                where=f"{file.path}:{line_of(node)} (experiment)",
+                why=f"`{one_line(text_of(file.new.source, node))}` is of no concern to this plan",
+                next=f"write `wrapper: {{callee: {row.callee}}}` in port.yaml",
+            )
+
+
+def _wrapping(
+    parent: Files, experiment: Files, paths: Collection[str], wrapper: Wrapper
+) -> Mapping[str, Mapping[str, int]]:
+    """Return the functions that the experiment adds and that wrap an argument, by file and name."""
+    found: dict[str, Mapping[str, int]] = {}
+    for path in sorted(paths):
+        if path.endswith(".py") and path in experiment:
+            existed: frozenset[str] = frozenset()
+            if path in parent:
+                tree = parsed(path, parent[path], "the parent's side").tree
+                existed = frozenset(name for one in tree.body if (name := top_level_name(one)))
+            source = parsed(path, experiment[path], "the experiment's side")
+            functions = wrapping_functions(source, existed, wrapper)
+            found |= {path: functions} if functions else {}
+    return found
+
+
 def _definitions(experiment: Files, touched: Iterable[str]) -> Definitions:
     """Return the functions, methods and constants of the touched files by their bare names."""
     found: dict[str, ast.stmt] = {}
     for path in touched:
         if path.endswith(".py") and path in experiment:
             source = parsed(path, experiment[path], "the experiment's side")
-            methods = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+            methods = [node for node in nodes_of(source.tree) if isinstance(node, ast.FunctionDef)]
             for statement in (*methods, *source.tree.body):
                 name = top_level_name(statement)
                 if name is not None:
@@ -137,8 +191,31 @@ def _definitions(experiment: Files, touched: Iterable[str]) -> Definitions:
     return found
 
 
-def _whole_file(path: str, old: bytes | None, new: bytes | None) -> Hunk:
+def _is_foreign(path: str, parent: Files, experiment: Files, wrapper: Wrapper) -> bool:
+    """Tell whether a file was no Python for this interpreter before the experiment either.
+
+    One that names the wrapper is not: it may hold what has to be learned.
+    """
+    sides = [side[path] for side in (parent, experiment) if side.get(path) is not None]
+    names = (wrapper.callee.rpartition(".")[2], wrapper.unwrap, *wrapper.methods)
+    words = [name.encode() for name in names if name]
+    if not path.endswith((".py", ".pyi")) or any(word in side for word in words for side in sides):
+        return False
+    return not any(_parses(path, side) for side in sides)
+
+
+def _parses(path: str, data: bytes) -> bool:
+    try:
+        parse_source(path, data)
+    except UnparsableSource:
+        return False
+    return True
+
+
+def _whole_file(path: str, old: bytes | None, new: bytes | None, foreign: Collection[str]) -> Hunk:
     by = "a new file" if old is None else "a deleted file" if new is None else "not a Python file"
+    if path in foreign:
+        by = "it does not parse: carried over as text"
     return Hunk(path, 0 if old is None else 1, 0 if new is None else 1, "", "", "residual", by)
 
 

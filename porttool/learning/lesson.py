@@ -13,26 +13,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from porttool.wrappers import Wrapper
+
+__all__ = [
+    "Example",
+    "Helper",
+    "Hunk",
+    "HunkKind",
+    "ImportEdit",
+    "Lesson",
+    "Negative",
+    "Rule",
+    "Seed",
+    "SeedKind",
+    "Step",
+    "Wrapper",
+]
+
 SeedKind = Literal[
     "object", "list", "dict", "return", "rebind", "argument", "statement", "decorator"
 ]
 HunkKind = Literal["seed", "rule", "helper", "import", "residual"]
-
-
-@dataclass(frozen=True)
-class Wrapper:
-    """The call that wraps an object, and how what it returns differs from what it was given."""
-
-    callee: str = "torch.compile"
-    unwrap: str = "_orig_mod"
-    prefix: str = "_orig_mod."
-    methods: tuple[str, ...] = (
-        "state_dict",
-        "load_state_dict",
-        "named_parameters",
-        "named_buffers",
-        "named_modules",
-    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Rule:
     `requires` lists what the template needs in scope: helpers by name, methods as `Class.name`,
     imported names in full with dots (`collections.OrderedDict`). `neutral` means: the same result
     on an object that is not wrapped. `adapted` marks a rule whose template is the neutral form of
-    the one that the experiment used.
+    the one that the experiment used. `spelled` pairs imported names in full with
+    how the experiment's files write them ("nn.DataParallel").
     """
 
     name: str
@@ -76,6 +78,7 @@ class Rule:
     neutral: bool
     requires: tuple[str, ...] = ()
     adapted: bool = False
+    spelled: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,9 @@ class Seed:
     (`[torch.compile(n) for n in $X]`). `key` counts the seeds of one scope from 0. `statement` is
     the whole added statement, dedented, for the kinds rebind, statement and decorator (there the
     decorator line); None where an expression that existed was wrapped in place. `follows` is the
-    text of the statement that an added one stands behind, None at the start of its block.
-    `requires` is as in `Rule`.
+    text of the statement that an added one stands behind, None at the start of its block; of a
+    decorator it has all that stand around it, a line each, and an empty line for its own place.
+    `requires` and `spelled` are as in `Rule`.
     """
 
     path: str
@@ -102,6 +106,7 @@ class Seed:
     statement: str | None = None
     follows: str | None = None
     requires: tuple[str, ...] = ()
+    spelled: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
+from porttool.learning.lesson import Helper, Lesson, Rule, Seed, Wrapper
 from porttool.learning.rewriting import metavariable, pattern_expression, pattern_text
+from porttool.source.syntax import Names
 
 Definitions = Mapping[str, ast.stmt]
 _MAPPINGS = {"dict", "OrderedDict", "collections.OrderedDict"}
@@ -55,7 +56,22 @@ def for_gated_port(lesson: Lesson) -> Lesson:
         adapted = rule.adapted or neutral != rule.neutral
         known = replace(rule, neutral=neutral, adapted=adapted)
         rules.append(neutral_form(known, definitions, lesson.wrapper))
-    return replace(lesson, rules=tuple(rules), helpers=helpers)
+    seeds = tuple(_in_full(seed, lesson) for seed in lesson.seeds)
+    return replace(lesson, rules=tuple(rules), helpers=helpers, seeds=seeds)
+
+
+def _in_full(seed: Seed, lesson: Lesson) -> Seed:
+    """Return a seed that does without the experiment's own imports where a name can be in full.
+
+    With the switch off nothing may be imported that was not: that may do something.
+    """
+    added = [Names(ast.parse(one.statement)) for one in lesson.imports if one.path == seed.path]
+    spelled = []
+    for origin, written in seed.spelled:
+        node = ast.parse(written, mode="eval").body
+        brought = any(names.qualified(node, node) == origin for names in added)
+        spelled.append((origin, origin if brought else written))
+    return replace(seed, spelled=tuple(spelled))
 
 
 class _Conditional(ast.NodeTransformer):
@@ -76,6 +92,7 @@ def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
     """Return a helper whose bare unwrappings of a name are conditional; its text else untouched."""
     tree = ast.parse(helper.text)
     text = helper.text.splitlines(keepends=True)
+    decided = set(_known_to_be_wrapped(tree, wrapper))
     bare = [
         node
         for node in ast.walk(tree)
@@ -84,6 +101,7 @@ def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
         and isinstance(node.ctx, ast.Load)
         and isinstance(node.value, ast.Name)
         and node.lineno == node.end_lineno
+        and node not in decided
     ]
     for node in sorted(bare, key=lambda node: (-node.lineno, -node.col_offset)):
         line = text[node.lineno - 1].encode()
@@ -92,6 +110,15 @@ def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
         line = line[: node.col_offset] + call.encode() + line[node.end_col_offset :]
         text[node.lineno - 1] = line.decode()
     return replace(helper, text="".join(text))
+
+
+def _known_to_be_wrapped(tree: ast.AST, wrapper: Wrapper) -> Iterator[ast.AST]:
+    """Yield what only runs where a test has found the object wrapped."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp) and _truth(node.test, wrapper) is False:
+            taken = node.body if isinstance(node.body, list) else [node.body]
+            for part in taken:
+                yield from ast.walk(part)
 
 
 def _text(node: ast.AST) -> str:
@@ -329,22 +356,29 @@ def _truth(test: ast.expr, wrapper: Wrapper) -> bool | None:
         return None if None in parts else not deciding
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
         texts = (wrapper.prefix, wrapper.unwrap)
-        return False if any(_is_text(test.left, text) for text in texts) else None
+        return False if any(text and _is_text(test.left, text) for text in texts) else None
     if isinstance(test, ast.Call):
         function = _text(test.func)
         if function == "hasattr" and len(test.args) == 2:
             return False if _is_text(test.args[1], wrapper.unwrap) else None
         if function == "isinstance" and len(test.args) == 2:
-            return False if _text(test.args[1]).endswith("OptimizedModule") else None
+            return False if _names_types(test.args[1], wrapper) else None
         if function == "any" and len(test.args) == 1:
             parts_of = test.args[0]
             if isinstance(parts_of, ast.GeneratorExp | ast.ListComp):
                 return False if _truth(parts_of.elt, wrapper) is False else None
         if function.endswith(".startswith") and len(test.args) == 1:
-            return False if _is_text(test.args[0], wrapper.prefix) else None
+            return False if wrapper.prefix and _is_text(test.args[0], wrapper.prefix) else None
     if isinstance(test, ast.Constant):
         return bool(test.value)
     return None
+
+
+def _names_types(node: ast.expr, wrapper: Wrapper) -> bool:
+    """Tell whether the second argument of `isinstance` names nothing but the wrapper's classes."""
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(_names_types(part, wrapper) for part in node.elts)
+    return _text(node).rpartition(".")[2] in wrapper.types
 
 
 def _is_text(node: ast.expr, text: str) -> bool:

@@ -19,6 +19,7 @@ from porttool.learning.rewriting import (
     pattern_expression,
 )
 from porttool.learning.treediff import diff_sources
+from porttool.source.nodes import nodes_of
 from porttool.source.syntax import (
     Source,
     Span,
@@ -82,9 +83,11 @@ def _carried_out(lesson: Lesson, path: str, data: bytes, steps: Sequence[Step]) 
         (moved(Span(step.start, step.end), texts), step) for step in steps if step.kind != "text"
     ]
     source = parse_source(path, data)
+    lines = {line_at(source, span.start) for span, _ in places}
     by_span: dict[Span, list[ast.expr]] = {}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.expr):
+    for node in nodes_of(source.tree):
+        # Only a node that starts on the line of a place is worth its span.
+        if isinstance(node, ast.expr) and node.lineno in lines:
             by_span.setdefault(span_of(source, node), []).append(node)
     places.sort(key=lambda place: (place[0].start, -place[0].end, place[1].kind == "rule"))
 
@@ -151,7 +154,8 @@ def _seed_text(
     text = edited_text(source, span_of(source, node), inner)
     names = names_of(source.tree)
     imported = imported_names(seed.requires)
-    return instantiate(seed.call, {"X": (text, node)}, names, node, imported)
+    texts = {"X": (text, node)}
+    return instantiate(seed.call, texts, names, node, imported, like=seed.spelled)
 
 
 def check_replay(lesson: Lesson, parent: Files, experiment: Files) -> None:

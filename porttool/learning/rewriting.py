@@ -8,14 +8,15 @@ and possibly none.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from porttool.errors import NeedsPerson
 from porttool.learning.lesson import Rule
+from porttool.learning.spelling import Spelled, way_to_write
+from porttool.source.expressions import comments_in
+from porttool.source.nodes import walk
 from porttool.source.syntax import (
     Names,
     Source,
@@ -191,12 +192,13 @@ def matches(rule: Rule, tree: ast.AST) -> Iterator[tuple[ast.AST, Bindings]]:
     imported = imported_names(rule.requires)
     names = names_of(tree) if imported and isinstance(tree, ast.Module) else None
     before, after = pattern_expression(rule.before), pattern_expression(rule.after)
-    helpers = {name.rpartition(".")[2] for name in rule.requires}
+    outside = {origin for origin, _ in rule.spelled}
+    helpers = {name.rpartition(".")[2] for name in rule.requires if name not in outside}
     done: set[ast.AST] = set()
     found: list[tuple[ast.expr, Bindings]] = []
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in helpers:
-            done.update(ast.walk(node))
+            done.update(walk(node))
         if not isinstance(node, ast.expr):
             continue
         bindings = match(before, node, names, imported)
@@ -284,10 +286,35 @@ def why_not(source: Source, rule: Rule, node: ast.AST) -> str | None:
         if name in repeated and isinstance(value, ast.AST) and not is_pure(value):
             spelled = text_of(source, value)
             return f"the template evaluates `{spelled}` twice, which may have side effects"
+    shadowed = _shadowed(rule, names_of(source.tree), node)
+    if shadowed is not None:
+        return f"the template uses `{shadowed}`, which is something else at this place"
     scope = qualname(node, above).split(".")
     for owner, _, member in (name.rpartition(".") for name in rule.requires):
         if f"self.{member}(" in rule.after and owner and owner not in scope:
             return f"the template calls self.{member}, a method of {owner}, outside of that class"
+    return None
+
+
+def _shadowed(rule: Rule, names: Names, at: ast.AST) -> str | None:
+    """Return a name of the template that a place's own scopes give another meaning."""
+    imported = imported_names(rule.requires)
+    template = pattern_expression(rule.after)
+    chains = [chain for part in ast.walk(template) if (chain := dotted(part)) in imported]
+    roots = {chain.partition(".")[0] for chain in chains if chain is not None}
+    for chain in chains:
+        way = way_to_write(names, chain, at, rule.spelled) if chain is not None else None
+        if way is not None and way.taken:
+            return way.written.partition(".")[0]
+    parts = list(ast.walk(template))
+    known = {part.arg for part in parts if isinstance(part, ast.arg)} | roots | {"self", "cls"}
+    read = [part for part in parts if isinstance(part, ast.Name) and not metavariable(part)]
+    known |= {part.id for part in read if isinstance(part.ctx, ast.Store)}
+    for part in read:
+        if part.id not in known and names.shadows(part.id, at):
+            origin = names.qualified(part, at)
+            if origin is None or origin.rpartition(".")[2] != part.id:
+                return part.id
     return None
 
 
@@ -324,9 +351,20 @@ def expand(
             texts[name] = edited_text(source, span_of(source, value), edits), value
         else:
             texts[name] = edited_text(source, _tail_span(source, rule, node, value), edits), None
-    return instantiate(
-        rule.after, texts, names_of(source.tree), node, imported_names(rule.requires)
-    )
+    imported, names = imported_names(rule.requires), names_of(source.tree)
+    return instantiate(rule.after, texts, names, node, imported, like=rule.spelled)
+
+
+def lost_comments(source: Source, node: ast.AST, text: str) -> tuple[str, ...]:
+    """Return the comments inside a node that its rewritten text does not carry on."""
+    left = comments_in(text)
+    lost = []
+    for comment in comments_in(text_of(source, node)):
+        if comment in left:
+            left.remove(comment)
+        else:
+            lost.append(comment)
+    return tuple(lost)
 
 
 def edited_text(source: Source, span: Span, edits: Iterable[TextEdit]) -> str:
@@ -367,12 +405,14 @@ def instantiate(
     names: Names,
     at: ast.AST,
     imported: Collection[str] = (),
+    *,
+    like: Spelled = (),
 ) -> str:
     """Return a template with metavariables replaced and imported names spelled as a place does.
 
     `texts` gives for each metavariable its text and its tree (None for free arguments);
-    parentheses are added where the place in the template needs them. A name that nothing imports
-    stays written in full.
+    parentheses are added where the place in the template needs them. `like` says how the
+    experiment spells imported names.
     """
     pattern = parse_pattern(template)
     above = parents_of(pattern.tree)
@@ -390,10 +430,10 @@ def instantiate(
                 edits.append(_without(pattern.text, span))
             continue
         chain = dotted(node)
-        spelled = names.spelling(chain, at) if chain is not None and chain in imported else None
-        if spelled is not None and dotted(above[node]) not in imported:
+        if chain is not None and chain in imported and dotted(above[node]) not in imported:
             span = span_of(pattern, node)
-            edits.append(TextEdit(span.start, span.end, spelled))
+            written = way_to_write(names, chain, at, like).written
+            edits.append(TextEdit(span.start, span.end, written))
     return apply_edits(pattern, edits).decode()
 
 
@@ -424,30 +464,3 @@ def _enclosed(text: str, tree: ast.AST, slot: ast.AST, above: Mapping[ast.AST, a
     except SyntaxError:
         return f"({text})"
     return text
-
-
-def one_line(text: str) -> str:
-    """Return an expression's text on one line, its comments gone, with the same tree."""
-    if "\n" not in text and "\r" not in text:
-        return text
-    text = re.sub(r"\r\n?", "\n", text)
-    wanted = dump(ast.parse(f"({text}\n)", mode="eval"))
-    parts: list[str] = []
-    last: tokenize.TokenInfo | None = None
-    for token in tokenize.generate_tokens(io.StringIO(f"({text}\n)").readline):
-        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.ENDMARKER):
-            continue
-        if last is not None and last.end[0] == token.start[0]:
-            parts.append(" " * (token.start[1] - last.end[1]))
-        elif last is not None and last.string not in "([{." and token.string not in ")]}.,:":
-            parts.append(" ")
-        parts.append(token.string)
-        last = token
-    joined = "".join(parts)[1:-1].strip()
-    for candidate in (re.sub(r",(?=[)\]}])", "", joined), joined):
-        try:
-            if "\n" not in candidate and dump(ast.parse(candidate, mode="eval")) == wanted:
-                return candidate
-        except SyntaxError:
-            continue
-    return ast.unparse(ast.parse(f"({text}\n)", mode="eval"))

@@ -30,12 +30,14 @@ def merged_rules(
     """Merge what the edits teach into rules; also returns each pattern's rule by its key."""
     patterns: dict[PatternKey, Pattern] = {}
     examples: dict[PatternKey, list[Example]] = {}
+    spelled: dict[tuple[str, str], None] = {}
     for file in files:
         for change in file.changes:
             if change.pattern is not None and change.example is not None:
                 key = pattern_key(change.pattern)
                 patterns.setdefault(key, change.pattern)
                 examples.setdefault(key, []).append(change.example)
+                spelled |= dict.fromkeys(change.pattern.spelled)
     general: dict[PatternKey, PatternKey] = {}
     for key, pattern in patterns.items():
         for other_key, other in patterns.items():
@@ -64,6 +66,7 @@ def merged_rules(
             examples=tuple(sorted(taught, key=lambda one: (one.path, one.line, one.column))),
             neutral=is_neutral(pattern.before, pattern.after, definitions, wrapper),
             requires=pattern.requires,
+            spelled=tuple(dict.fromkeys((*pattern.spelled, *spelled))),
         )
         rules.append(rule)
         named[key] = rule.name

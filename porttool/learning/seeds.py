@@ -6,9 +6,11 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from porttool.errors import CannotLearn, UnparsableSource
 from porttool.learning.generalise import Place, abstract
 from porttool.learning.lesson import Seed, SeedKind, Wrapper
-from porttool.learning.rewriting import names_of, one_line
+from porttool.learning.rewriting import names_of
+from porttool.source.expressions import one_line
 from porttool.source.syntax import (
     Names,
     Source,
@@ -45,7 +47,7 @@ def wrapped_by(names: Names, wrapper: Wrapper, through: Mapping[str, int]) -> Wr
         if not isinstance(node, ast.Call):
             return None
         position = through.get(node.func.id) if isinstance(node.func, ast.Name) else None
-        if names.qualified(node.func, node) == wrapper.callee:
+        if wrapper.is_called(names.qualified(node.func, node)):
             position = 0
         if position is None:
             return None
@@ -82,13 +84,13 @@ def wrapping_functions(
 
 def _stands_for(value: ast.expr, names: Names, wrapper: Wrapper) -> bool:
     """Tell whether a value is the wrapper itself, or `functools.partial` of it."""
-    if names.qualified(value, value) == wrapper.callee:
+    if wrapper.is_called(names.qualified(value, value)):
         return True
     return (
         isinstance(value, ast.Call)
         and names.qualified(value.func, value) == "functools.partial"
         and bool(value.args)
-        and names.qualified(value.args[0], value) == wrapper.callee
+        and wrapper.is_called(names.qualified(value.args[0], value))
     )
 
 
@@ -130,24 +132,36 @@ def expression_seed(here: View, node: ast.expr, inner: ast.expr) -> Seed:
     wraps = next((call for call, _ in wrappings(here, node)), node)
     kind, target = _result(here, wraps)
     about = one_line(text_of(here.source, inner))
-    call, requires = abstract(text_of(here.source, node), about, place_of(here, node))
+    try:
+        made = abstract(text_of(here.source, node), about, place_of(here, node))
+    except (SyntaxError, UnparsableSource) as error:
+        raise CannotLearn(
+            f"what is wrapped in `{one_line(text_of(here.source, node))}` is no expression of its "
+            "own",
+            where=f"{here.source.path}:{line_of(node)} (experiment)",
+            why=f"`{about}` cannot stand in another place as it is",
+            next="put it in parentheses in the experiment's commit, or give it a name first",
+        ) from error
     return Seed(
         path=here.source.path,
         scope=_scope(here, node),
         target=target,
         kind=kind,
         constructor=about,
-        call=call,
+        call=made.after,
         line=line_of(node),
         key=0,
-        requires=requires,
+        requires=made.requires,
+        spelled=made.spelled,
     )
 
 
 def decorator_seed(here: View, definition: ast.AST, decorator: ast.expr) -> Seed:
     """Return the seed of a wrapping decorator."""
     name: str = definition.name  # type: ignore[attr-defined]
-    text, requires = abstract(text_of(here.source, decorator), name, place_of(here, decorator))
+    around: list[ast.expr] = definition.decorator_list  # type: ignore[attr-defined]
+    made = abstract(text_of(here.source, decorator), name, place_of(here, decorator))
+    text = made.after
     call = f"{text}($X)"
     if isinstance(decorator, ast.Call):
         # `@compile(mode=m)` gets the function last of all: compile($X, mode=m).
@@ -163,7 +177,9 @@ def decorator_seed(here: View, definition: ast.AST, decorator: ast.expr) -> Seed
         line=line_of(decorator),
         key=0,
         statement=f"@{one_line(text_of(here.source, decorator))}\n",
-        requires=requires,
+        follows="\n".join("" if one is decorator else ast.unparse(one) for one in around),
+        requires=made.requires,
+        spelled=made.spelled,
     )
 
 

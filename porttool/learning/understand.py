@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from porttool.errors import CannotLearn, UnparsableSource
 from porttool.learning.change import Change, ChangedFile
-from porttool.learning.definitions import helper_from, import_statements, statement_text
+from porttool.learning.definitions import (
+    helper_from,
+    import_statements,
+    resolves,
+    statement_text,
+)
 from porttool.learning.examples import refuse_overlaps, rule_change
 from porttool.learning.lesson import Helper, Wrapper
 from porttool.learning.neutral import Definitions
@@ -31,6 +36,7 @@ from porttool.source.syntax import (
     top_level_name,
 )
 
+_METHOD_KINDS = ("staticmethod", "classmethod")
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -47,21 +53,56 @@ def parsed(path: str, data: bytes, side: str) -> Source:
         ) from error
 
 
+def wrapping_of_others(
+    source: Source, wrapping: Mapping[str, Mapping[str, int]]
+) -> Mapping[str, int]:
+    """Return the functions of other files that a file imports and that wrap an argument.
+
+    `wrapping` has such functions by file and name, with the position of the argument.
+    """
+    found: dict[str, int] = {}
+    for statement in source.tree.body:
+        if not isinstance(statement, ast.ImportFrom):
+            continue
+        for home, functions in wrapping.items():
+            if home != source.path and resolves(source, statement, home):
+                found |= {
+                    alias.asname or alias.name: functions[alias.name]
+                    for alias in statement.names
+                    if alias.name in functions
+                }
+    return found
+
+
 def read_change(
-    path: str, before: bytes, after: bytes, wrapper: Wrapper, definitions: Definitions
+    path: str,
+    before: bytes,
+    after: bytes,
+    wrapper: Wrapper,
+    *,
+    definitions: Definitions,
+    wrapping: Mapping[str, Mapping[str, int]],
 ) -> ChangedFile:
-    """Return a file that changed, its edits understood; raises CannotLearn."""
+    """Return a file that changed, its edits understood; raises CannotLearn.
+
+    `wrapping` has the functions of the experiment's files that wrap an argument.
+    """
     old_source = parsed(path, before, "the parent's side")
     new_source = parsed(path, after, "the experiment's side")
     existed = frozenset(
         name for one in old_source.tree.body if (name := top_level_name(one)) is not None
     )
-    through = wrapping_functions(new_source, existed, wrapper)
-    old, new = view(old_source, wrapper, {}), view(new_source, wrapper, through)
+    own = _defined_wrappers(old_source, wrapper)
+    through = {
+        **wrapping_of_others(new_source, wrapping),
+        **wrapping_functions(new_source, existed, wrapper),
+        **_defined_wrappers(new_source, wrapper),
+    }
+    old, new = view(old_source, wrapper, own), view(new_source, wrapper, through)
 
     def decorates(node: ast.expr) -> bool:
         callee = node.func if isinstance(node, ast.Call) else node
-        return new.names.qualified(callee, callee) == wrapper.callee
+        return wrapper.is_called(new.names.qualified(callee, callee))
 
     edits = diff_sources(old_source, new_source, old.wrapped, new.wrapped, decorates)
     top = {name for one in new_source.tree.body if (name := top_level_name(one)) is not None}
@@ -70,6 +111,12 @@ def read_change(
     file = replace(file, changes=tuple(_understood(file, edit) for edit in edits))
     refuse_overlaps(file)
     return file
+
+
+def _defined_wrappers(source: Source, wrapper: Wrapper) -> Mapping[str, int]:
+    """Return the file's own definitions that are the wrapper itself; they wrap what comes first."""
+    names = (top_level_name(statement) for statement in source.tree.body)
+    return {name: 0 for name in names if name and wrapper.is_defined(source.path, name)}
 
 
 def _understood(file: ChangedFile, edit: Edit) -> Change:
@@ -107,13 +154,23 @@ def _refuse_hidden_wrapping(file: ChangedFile, edit: Edit) -> None:
 
 
 def _wrapper_names(file: ChangedFile, *roots: ast.AST) -> Iterator[ast.expr]:
-    """Yield every mention of the wrapper, called or not (`map(torch.compile, nets)`)."""
+    """Yield every mention of the wrapper, called or not (`map(torch.compile, nets)`).
+
+    Who asks for its class (`isinstance(net, nn.DataParallel)`) wraps nothing.
+    """
     for root in roots:
+        asked = {
+            part
+            for node in ast.walk(root)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if node.func.id in ("isinstance", "issubclass") and len(node.args) == 2
+            for part in ast.walk(node.args[1])
+        }
         for node in ast.walk(root):
-            if not isinstance(node, ast.Name | ast.Attribute):
+            if not isinstance(node, ast.Name | ast.Attribute) or node in asked:
                 continue
             through = isinstance(node, ast.Name) and node.id in file.through
-            if through or file.new.names.qualified(node, node) == file.wrapper.callee:
+            if through or file.wrapper.is_called(file.new.names.qualified(node, node)):
                 yield node
 
 
@@ -176,7 +233,8 @@ def _added_definition(
     if isinstance(owner, ast.ClassDef) and isinstance(statement, ast.FunctionDef):
         if not isinstance(file.new.above.get(owner), ast.Module) or owner.name in file.added:
             return None
-        if statement.decorator_list or any(_wrapper_names(file, statement)):
+        plain = all(ast.unparse(one) in _METHOD_KINDS for one in statement.decorator_list)
+        if not plain or any(_wrapper_names(file, statement)):
             return None
         return helper_from(source, owner, statement, file.added)
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
     StrictFloat,
@@ -26,14 +26,14 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from porttool.errors import PlanError
+from porttool.plan.part import Part
+from porttool.plan.switch import SwitchDocument
 from porttool.plan.text import Lines, explain, parse_yaml, quoted
 from porttool.plan.types import (
     Answer,
     Branch,
-    DottedName,
     FullId,
     Identifier,
     KeyPath,
@@ -42,171 +42,35 @@ from porttool.plan.types import (
     Prose,
     RepoPath,
     Scalar,
-    TypeText,
     all_different,
-    fits,
     refuse,
 )
+from porttool.plan.wrapping import WrapperPlan
 
 PLAN_NAME = "port.yaml"
 PORTS_FOLDER = "patches"
+RESOLUTIONS_FOLDER = "resolutions"
+RESOLUTION_SUFFIX = ".resolution"
 _WRITE_ONE = (
     f"write {PORTS_FOLDER}/NAME/{PLAN_NAME}; a complete one with comments is in what "
     f"`porttool demo DIR` writes: DIR/{PORTS_FOLDER}/torch-compile/{PLAN_NAME}"
 )
-_MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ExperimentPlan(Part):
+    """Where the experiment is: branch, commits (oldest first), and the bundle with them.
 
-    @model_validator(mode="before")
-    @classmethod
-    def _unknown_keys(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
-            for key in value:
-                if key not in known:
-                    raise PydanticCustomError(
-                        "unknown_key", "unknown key", {"key": key, "known": known}
-                    )
-        return value
-
-
-class ExperimentPlan(_Part):
-    """Where the experiment is: branch, commits (oldest first), and the bundle with them."""
+    `mainline` is the number of the parent that a merge commit is compared with, from 1.
+    """
 
     branch: Branch
     commits: Annotated[tuple[FullId, ...], Field(min_length=1)]
+    mainline: Annotated[StrictInt, Field(ge=1)] | None = None
     bundle: RepoPath | None = None
 
 
-class WrapperPlan(_Part):
-    """What the experiment wraps objects in, and what that does to the objects' keys."""
-
-    callee: DottedName = "torch.compile"
-    unwrap: Identifier = "_orig_mod"
-    prefix: Line = "_orig_mod."
-    methods: tuple[Identifier, ...] = (
-        "state_dict",
-        "load_state_dict",
-        "named_parameters",
-        "named_buffers",
-        "named_modules",
-        "named_children",
-    )
-
-
-class FieldPlan(_Part):
-    """One option of a config section: the annotation as it will be written, and its default."""
-
-    name: Identifier
-    type: TypeText
-    default: Scalar
-    comment: Line | None = None
-
-    @model_validator(mode="after")
-    def _defaultfits(self) -> FieldPlan:
-        if not fits(self.default, self.type):
-            raise refuse(
-                f"the default {self.default!r} is not a value of the type {self.type}",
-                next="give a default of that type, or the type of that default",
-            )
-        return self
-
-
-class SectionPlan(_Part):
-    """One section under the switch's root key, and the class that declares it."""
-
-    key: Identifier
-    class_name: Identifier = Field(alias="class")
-    fields: Annotated[tuple[FieldPlan, ...], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _fields_differ(self) -> SectionPlan:
-        all_different("field", [field.name for field in self.fields])
-        return self
-
-
-class SwitchPlan(_Part):
-    """The config that puts the experiment behind a switch which is off."""
-
-    module: RepoPath
-    root: Identifier
-    key: Identifier
-    class_name: Identifier = Field(alias="class")
-    gate: KeyPath
-    options: tuple[Identifier, ...] = ()
-    sections: Annotated[tuple[SectionPlan, ...], Field(min_length=1)]
-    yaml: tuple[RepoPath, ...] = ()
-
-    @property
-    def section(self) -> SectionPlan:
-        """Return the section that the gate is in."""
-        return next(section for section in self.sections if section.key == self.gate.split(".")[1])
-
-    @property
-    def enabled(self) -> FieldPlan:
-        """Return the boolean field that the gate names."""
-        return next(field for field in self.section.fields if field.name == self.gate.split(".")[2])
-
-    @model_validator(mode="after")
-    def _gate_is_a_switch_that_is_off(self) -> SwitchPlan:
-        all_different("section", [section.key for section in self.sections])
-        all_different(
-            "class", [self.class_name, *(section.class_name for section in self.sections)]
-        )
-        parts = self.gate.split(".")
-        possible = [
-            f"{self.key}.{section.key}.{field.name}"
-            for section in self.sections
-            for field in section.fields
-            if field.type == "bool" and field.default is False
-        ]
-        nearest = difflib.get_close_matches(self.gate, possible, n=1, cutoff=0.0)
-        advice = (
-            f"write gate: {nearest[0]}"
-            if nearest
-            else "add a field to a section: {name: enabled, type: bool, default: false}"
-        )
-        if len(parts) != 3 or parts[0] != self.key:
-            raise refuse(f"gate `{self.gate}` has to be {self.key}.SECTION.FIELD", next=advice)
-        section = next((section for section in self.sections if section.key == parts[1]), None)
-        if section is None:
-            raise refuse(
-                f"gate `{self.gate}` names no section; "
-                f"there are {quoted(section.key for section in self.sections)}",
-                next=advice,
-            )
-        names = {field.name: field for field in section.fields}
-        if parts[2] not in names:
-            raise refuse(
-                f"gate `{self.gate}` names no field of {section.key}; there are {quoted(names)}",
-                next=advice,
-            )
-        switch = names[parts[2]]
-        if switch.type != "bool" or switch.default is not False:
-            raise refuse(
-                f"gate `{self.gate}` is {switch.type} = {switch.default!r}; "
-                "a switch is bool and off (default: false)",
-                next=advice,
-            )
-        for option in self.options:
-            if option not in names or option == parts[2]:
-                raise refuse(
-                    f"option `{option}` is not an option in section {section.key}; "
-                    f"there are {quoted(names)}",
-                    next=f"remove it from options, or add a field of that name to {section.key}",
-                )
-        if {"mode", "options"} <= set(self.options):
-            raise refuse(
-                "`mode` and `options` exclude each other in torch.compile; keep one of them",
-                next="remove `mode` or `options` from options",
-            )
-        return self
-
-
-class VariantPlan(_Part):
+class VariantPlan(Part):
     """A config file derived from another one by setting a few keys."""
 
     path: RepoPath
@@ -215,7 +79,7 @@ class VariantPlan(_Part):
     changes: Annotated[Mapping[KeyPath, Scalar], Field(alias="set", min_length=1)]
 
 
-class ClausePlan(_Part):
+class ClausePlan(Part):
     """One condition on a config value: a lower bound or an exact value."""
 
     key: KeyPath
@@ -233,20 +97,20 @@ class ClausePlan(_Part):
         return self
 
 
-class ConditionPlan(_Part):
+class ConditionPlan(Part):
     """Clauses that have to hold together."""
 
     all_of: Annotated[tuple[ClausePlan, ...], Field(alias="all", min_length=1)]
 
 
-class PreconditionPlan(_Part):
+class PreconditionPlan(Part):
     """What has to be true of the targeted config before the port makes sense at all."""
 
     config: RepoPath
     any_of: Annotated[tuple[ConditionPlan, ...], Field(alias="any", min_length=1)]
 
 
-class RunPlan(_Part):
+class RunPlan(Part):
     """The seeded run that is made on onto and on the branch, with the switch off and on."""
 
     command: Annotated[tuple[Line, ...], Field(min_length=1)]
@@ -281,14 +145,14 @@ class RunPlan(_Part):
         return value
 
 
-class CheckPlan(_Part):
+class CheckPlan(Part):
     """One command that has to exit with 0 on the branch."""
 
     name: Line
     command: Annotated[tuple[Line, ...], Field(min_length=1)]
 
 
-class VerifyPlan(_Part):
+class VerifyPlan(Part):
     """How the branch is checked."""
 
     pythonpath: tuple[RepoPath, ...] = ()
@@ -298,14 +162,14 @@ class VerifyPlan(_Part):
     checks: tuple[CheckPlan, ...] = ()
 
 
-class PlanDocument(_Part):
+class PlanDocument(Part):
     """`port.yaml` as it is written; `Plan` adds what is read beside it."""
 
     name: PortName
     experiment: ExperimentPlan
     onto: Branch = "main"
     wrapper: WrapperPlan = WrapperPlan()
-    switch: SwitchPlan | None = None
+    switch: SwitchDocument | None = None
     variants: tuple[VariantPlan, ...] = ()
     precondition: PreconditionPlan | None = None
     patches: tuple[RepoPath, ...] = ()
@@ -323,19 +187,24 @@ class PlanDocument(_Part):
 
 @dataclass(frozen=True)
 class PatchFile:
-    """A follow-up patch in git's mail format, as it lies beside `port.yaml`."""
+    """A file that belongs to a port, as it lies beside `port.yaml`: a patch, or a resolution."""
 
     name: str
     data: bytes
 
 
 class Plan(PlanDocument):
-    """A port: the document, the patches beside it, and the digest of both."""
+    """A port: the document, the patches and resolutions beside it, and the digest of them all.
+
+    `answers_line` is where `answers` stands in port.yaml, 0 where it does not.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     path: Path
     patch_files: tuple[PatchFile, ...] = ()
+    resolution_files: tuple[PatchFile, ...] = ()
+    answers_line: int = 0
     digest: str
 
     @property
@@ -355,7 +224,7 @@ class Plan(PlanDocument):
 
 
 def load_plan(path: Path) -> Plan:
-    """Read a plan and the patches it names.
+    """Read a plan, the patches it names, and what a person has resolved for it.
 
     Raises PlanError with the dotted key, its line, and the nearest known key.
     """
@@ -384,8 +253,15 @@ def load_plan(path: Path) -> Plan:
                 f"{shlex.quote(str(path.parent / name))}",
             ) from None
     values = {name: getattr(document, name) for name in PlanDocument.model_fields}
-    digest = _digest([PatchFile(PLAN_NAME, data), *patches])
-    return Plan.model_construct(**values, path=path, patch_files=tuple(patches), digest=digest)
+    resolutions = _resolutions(path.parent)
+    return Plan.model_construct(
+        **values,
+        path=path,
+        patch_files=tuple(patches),
+        resolution_files=resolutions,
+        answers_line=lines.get(("answers",), 0),
+        digest=_digest([PatchFile(PLAN_NAME, data), *patches, *resolutions]),
+    )
 
 
 def find_plan(root: Path, port: str | None = None) -> Path:
@@ -413,7 +289,8 @@ def find_plan(root: Path, port: str | None = None) -> Path:
             next=f"name one of them, for instance: porttool apply {shlex.quote(known[0])}",
         )
     for candidate in (root / PORTS_FOLDER / port / PLAN_NAME, Path(port) / PLAN_NAME, Path(port)):
-        if candidate.is_file():
+        # Not Path.is_file, which raises for a name that no file can have.
+        if os.path.isfile(candidate):
             return candidate
     if not known and _is_git_folder(root):
         raise _no_working_tree(root)
@@ -472,7 +349,7 @@ def _read(path: Path, folder: Path) -> bytes:
         )
     try:
         size = path.stat().st_size
-        if path.is_file() and size <= _MAX_BYTES:
+        if path.is_file() and size <= MAX_BYTES:
             return path.read_bytes()
     except FileNotFoundError:
         raise
@@ -483,16 +360,25 @@ def _read(path: Path, folder: Path) -> bytes:
             next=f"ls -ld {shlex.quote(str(path.parent))} {shlex.quote(str(path))}",
         ) from error
     raise PlanError(
-        f"{path.name} is not a file of at most {_MAX_BYTES} bytes",
+        f"{path.name} is not a file of at most {MAX_BYTES} bytes",
         where=str(path),
         why=f"it has {size} bytes" if path.is_file() else "it is not a regular file",
         next="split it, or name another file" if path.is_file() else "put a plain file there",
     )
 
 
+def _resolutions(folder: Path) -> tuple[PatchFile, ...]:
+    """Read the stored resolutions of a port, by name; links out of the folder are refused."""
+    paths = sorted((folder / RESOLUTIONS_FOLDER).glob(f"*{RESOLUTION_SUFFIX}"))
+    return tuple(
+        PatchFile(f"{RESOLUTIONS_FOLDER}/{path.name}", _read(path, folder)) for path in paths
+    )
+
+
 def _digest(files: list[PatchFile]) -> str:
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.name}\0{len(file.data)}\0".encode())
+        head = f"{file.name}\0{len(file.data)}\0"
+        digest.update(head.encode("utf-8", "surrogateescape"))
         digest.update(file.data)
     return digest.hexdigest()

@@ -12,11 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 
 from porttool.errors import PlanError
-
-_MAX_VALUES = 20_000  # an alias that is used over and over expands past any file size
+from porttool.plan.limits import MAX_VALUES, UNREADABLE, asks_too_much
 
 Lines = dict[tuple[str | int, ...], int]
 
@@ -52,6 +51,14 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
             next="save it as UTF-8; from Latin-1: "
             f"iconv -f LATIN1 -t UTF-8 {shlex.quote(str(path))} > port-utf8.yaml",
         ) from error
+    reason = asks_too_much(text)
+    if reason is not None:
+        raise PlanError(
+            "port.yaml is not a plan: it would take too much to read",
+            where=str(path),
+            why=reason,
+            next="write the values out instead of `*name`, and nothing but the plan",
+        )
     try:
         tree = YAML(typ="rt", pure=True).load(io.StringIO(text))
     except MarkedYAMLError as error:
@@ -60,7 +67,7 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
         # ruamel's own advice about duplicate keys follows on further lines.
         problem = str(error.problem or error.context).strip().split("\n")[0]
         raise _not_yaml(problem, where) from error
-    except (YAMLError, ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         problem = str(error).strip().split("\n")[0]
         raise _not_yaml(problem, str(path)) from error
     lines: Lines = {(): 1}
@@ -69,11 +76,11 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
     def plain(node: Any, at: tuple[str | int, ...]) -> Any:
         nonlocal count
         count += 1
-        if count > _MAX_VALUES or len(at) > 50:
+        if count > MAX_VALUES or len(at) > 50:
             raise PlanError(
                 "port.yaml is not a plan: aliases make it endless",
                 where=f"{path}:{lines[at[:-1]]}",
-                why=f"it has more than {_MAX_VALUES} values, or more than 50 levels",
+                why=f"it has more than {MAX_VALUES} values, or more than 50 levels",
                 next="write the values out instead of `*name`",
             )
         if isinstance(node, CommentedMap):
@@ -82,15 +89,15 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
                 if not isinstance(key, str):
                     raise PlanError(
                         f"the key {key!r} is not text",
-                        where=f"{path}:{node.lc.key(key)[0] + 1}",
+                        where=f"{path}:{_line(node, key, lines[at])}",
                         next=f'put it in quotes: "{key}"',
                     )
-                lines[(*at, key)] = node.lc.key(key)[0] + 1
+                lines[(*at, key)] = _line(node, key, lines[at])
                 mapping[str(key)] = plain(node[key], (*at, str(key)))
             return mapping
         if isinstance(node, CommentedSeq):
             for index in range(len(node)):
-                lines[(*at, index)] = node.lc.item(index)[0] + 1
+                lines[(*at, index)] = _line(node, index, lines[at])
             return [plain(item, (*at, index)) for index, item in enumerate(node)]
         if node is None or isinstance(node, bool):
             return node
@@ -108,13 +115,19 @@ def parse_yaml(path: Path, data: bytes) -> tuple[Any, Lines]:
     return plain(tree, ()), lines
 
 
+def _line(node: CommentedMap | CommentedSeq, key: Any, otherwise: int) -> int:
+    """Return the line of a key or an item; what came by a merge or behind a tag has none."""
+    place = (node.lc.data or {}).get(key)
+    return place[0] + 1 if place else otherwise
+
+
 def explain(path: Path, error: ValidationError, lines: Lines) -> PlanError:
     """Return the first problem in the file with its key, line and what is known there."""
     found = []
     details = error.errors(include_url=False)
     for detail in details:
-        at = tuple(detail["loc"])
-        if any(other["loc"][: len(at)] == at and other["loc"] != at for other in details):
+        at = _keys(detail["loc"])
+        if any(_keys(other["loc"])[: len(at)] == at != _keys(other["loc"]) for other in details):
             continue  # "too short" of a list whose only item was refused
         context = detail.get("ctx", {})
         if detail["type"] == "unknown_key":
@@ -139,7 +152,7 @@ def explain(path: Path, error: ValidationError, lines: Lines) -> PlanError:
     if detail["type"] == "missing":
         missing = detail["loc"][-1]
         return PlanError(
-            f"`{_dotted(tuple(detail['loc']))}` is missing{more}",
+            f"`{_dotted(_keys(detail['loc']))}` is missing{more}",
             where=where,
             next=f"add `{missing}:` there, as the plan that `porttool demo DIR` writes has it",
         )
@@ -163,6 +176,11 @@ def explain(path: Path, error: ValidationError, lines: Lines) -> PlanError:
         why=f"it is {_seen(detail['input'])}" if _is_scalar(detail["input"]) else None,
         next=context.get("next") or f"correct {name} in that line",
     )
+
+
+def _keys(place: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return a place of an error without the names of a union's members, which are in brackets."""
+    return tuple(part for part in place if not str(part).startswith("("))
 
 
 def _written(at: tuple[str | int, ...], value: str) -> str:

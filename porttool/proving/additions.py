@@ -10,11 +10,14 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from porttool.plan.plan import SectionPlan, SwitchPlan
+from porttool.plan.switch import SectionPlan, SwitchPlan
 from porttool.proving.fold import Folded, position
+from porttool.source.nodes import walk
 from porttool.source.scopes import (
     Function,
     bound_names,
@@ -44,13 +47,25 @@ class Additions:
     declared: bool = False
 
     def __post_init__(self) -> None:
-        self._names = Names(self.branch.tree)
-        self._taken = identifiers(self.onto)
         self._imported = _imported_modules(self.onto)
         self._lazy_annotations = any(
             isinstance(node, ast.ImportFrom) and node.module == "__future__"
             for node in self.onto.body
         )
+
+    # Most files of a branch have no addition: what judges them is made for the first.
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.branch.tree)
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        return identifiers(self.onto)
+
+    @cached_property
+    def _num_bound(self) -> Counter[str]:
+        """Count the top-level statements of the branch that bind each name."""
+        return Counter(name for node in self.branch.tree.body for name in bound_names([node]))
 
     def refusal(self, statement: ast.stmt, owner: ast.AST, rest: list[ast.stmt]) -> str | None:
         """Return why an added statement counts; `rest` is what of onto follows in its block."""
@@ -88,12 +103,9 @@ class Additions:
                 return f"the name {name} means something else in this file"
             if name.startswith("__"):
                 return f"the name {name} is special"
-            if self._bound_before(name) != 1:
+            if self._num_bound[name] != 1:
                 return f"the name {name} is bound more than once"
         return None
-
-    def _bound_before(self, name: str) -> int:
-        return sum(name in bound_names([node]) for node in self.branch.tree.body)
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
         """Return why defining a function, which nobody calls, would do something."""
@@ -106,10 +118,10 @@ class Additions:
             return None
         annotations = [
             node.returns,
-            *(a.annotation for a in ast.walk(node) if isinstance(a, ast.arg)),
+            *(a.annotation for a in walk(node) if isinstance(a, ast.arg)),
         ]
         for annotation in filter(None, annotations):
-            for part in ast.walk(annotation):
+            for part in walk(annotation):
                 if isinstance(part, ast.Call | ast.NamedExpr | ast.Await):
                     return f"an annotation of {node.name} is computed"
                 if isinstance(part, ast.Name) and not self._known_above(part.id, node):
@@ -188,7 +200,7 @@ class Additions:
         target = statement.targets[0]
         reads_switch = any(
             position(node) in self.branch.pure
-            for node in ast.walk(statement.value)
+            for node in walk(statement.value)
             if isinstance(node, ast.expr)
         )
         plain = reads_switch and self._is_plain(statement.value)

@@ -10,11 +10,13 @@ import ast
 import builtins
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 
 from porttool.learning.lesson import Helper, Lesson, Rule
 from porttool.proving.additions import Additions
 from porttool.proving.fold import Folded, bound_once
 from porttool.proving.patterns import Bindings, Tail, match, parse_pattern, plain_reads
+from porttool.source.nodes import walk
 from porttool.source.scopes import Function, bound_anywhere, imported_names
 from porttool.source.syntax import Names, same_tree
 
@@ -42,13 +44,20 @@ class Comparison:
     used: dict[str, Rule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.onto_names = Names(self.onto)
-        self.branch_names = Names(self.branch.tree)
         self._patterns = [
             (rule, parse_pattern(rule.before), parse_pattern(rule.after))
             for rule in self.lesson.rules
         ]
         self._helpers: dict[str, str | None] = {}
+
+    # Most files of a branch differ nowhere: names are worked out for the first difference.
+    @cached_property
+    def _onto_names(self) -> Names:
+        return Names(self.onto)
+
+    @cached_property
+    def _branch_names(self) -> Names:
+        return Names(self.branch.tree)
 
     def run(self) -> Difference | None:
         """Return the first difference, None when the trees are the same."""
@@ -137,8 +146,8 @@ class Comparison:
             return None
         failed: Difference | None = None
         for rule, before, after in self._patterns:
-            new = match(after, right, self.branch_names)
-            old = match(before, left, self.onto_names) if new is not None else None
+            new = match(after, right, self._branch_names)
+            old = match(before, left, self._onto_names) if new is not None else None
             if new is None or old is None:
                 continue
             why = self._objection(rule, new)
@@ -155,11 +164,11 @@ class Comparison:
             return f"the rule {rule.name} is not neutral: it needs a wrapped object"
         for name, values in new.found.items():
             if len(values) > 1 and not all(
-                plain_reads(ast.walk(value)) for value in values if isinstance(value, ast.expr)
+                plain_reads(walk(value)) for value in values if isinstance(value, ast.expr)
             ):
                 return f"the rule {rule.name} evaluates ${name} {len(values)} times"
         for name in _free_builtins(rule.after):
-            if self.branch_names.binds(name, self.branch.tree):
+            if self._branch_names.binds(name, self.branch.tree):
                 return f"the built-in {name} is something else in this file"
         for name in rule.requires:
             if "." not in name and name not in self._helpers:
@@ -191,10 +200,10 @@ class Comparison:
     def _unresolved(self, helper: ast.stmt, name: str) -> str | None:
         """Return why a helper would fail for a name that its file does not have."""
         own = bound_anywhere(helper)
-        for node in ast.walk(helper):
+        for node in walk(helper):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 known = node.id in own or hasattr(builtins, node.id)
-                if not known and not self.branch_names.binds(node.id, self.branch.tree):
+                if not known and not self._branch_names.binds(node.id, self.branch.tree):
                     return f"the helper {name} reads {node.id}, which this file does not have"
         return None
 
@@ -241,10 +250,9 @@ def _is_learned(statement: ast.stmt, learned: list[Helper]) -> bool:
     return any(same_tree(statement, ast.parse(helper.text).body[0]) for helper in learned)
 
 
+@cache
 def _free_builtins(template: str) -> list[str]:
     tree = parse_pattern(template)
     return [
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and hasattr(builtins, node.id)
+        node.id for node in walk(tree) if isinstance(node, ast.Name) and hasattr(builtins, node.id)
     ]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from porttool.gating.config_scope import config_spellings
-from porttool.plan.plan import SwitchPlan
+from porttool.gating.flat import flat_reads
+from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
+from porttool.source.nodes import nodes_of, walk
 from porttool.source.scopes import Function, bound_names, identifiers, local_names, own_nodes
 from porttool.source.syntax import Source, enclosing_scope, parents, same_tree
 
@@ -56,15 +59,25 @@ def switch_paths(switch: SwitchPlan) -> dict[tuple[str, ...], object]:
     }
 
 
-def fold(source: Source, switch: SwitchPlan | None) -> Folded:
-    """Return the tree with every gate of the switch off, and what speaks against trusting it."""
-    tree = ast.parse(source.text)
+def fold(
+    source: Source, switch: Switch | None, sources: Mapping[str, Source] | None = None
+) -> Folded:
+    """Return the tree with every gate of the switch off, and what speaks against trusting it.
+
+    `sources` are the files among which a flat switch's settings are looked for.
+    """
     if switch is None:
-        return Folded(tree, (), (), frozenset())
-    reads = _Reads(source, switch)
-    reads.find()
+        return Folded(source.tree, (), (), frozenset())
+    if isinstance(switch, FlatSwitch):
+        reads = _flat(source, switch, sources or {source.path: source})
+    else:
+        nested = _Reads(source, switch)
+        nested.find()
+        reads = nested
+    if not reads.off:
+        return Folded(source.tree, tuple(reads.problems), (), frozenset(reads.pure))
     folder = _Folder(reads, _gate_functions(source.tree))
-    tree = folder.visit(tree)
+    tree = folder.visit(ast.parse(source.text))
     problems = [*reads.problems, *folder.problems]
     problems += _scope_problems(folder.removed)
     return Folded(tree, tuple(problems), tuple(dict.fromkeys(reads.roots)), frozenset(reads.pure))
@@ -81,27 +94,57 @@ def position(node: ast.AST) -> _Position:
     )
 
 
-class _Reads:
+@dataclass
+class _Found:
+    """Where a file reads the switch."""
+
+    off: set[_Position]
+    pure: set[_Position]
+    problems: list[Problem]
+    roots: list[str]
+
+
+def _flat(source: Source, switch: FlatSwitch, sources: Mapping[str, Source]) -> _Found:
+    """Note every read of a flat switch, and what looks like one and is not known to be."""
+    found = _Found(set(), set(), [], [])
+    for node, why in flat_reads(sources, source, switch):
+        if why is not None:
+            found.problems.append(Problem(node.lineno, why))
+            continue
+        found.off.add(position(node))
+        found.pure.add(position(node))
+        found.roots.append(f"`{ast.unparse(node)}` at {source.path}:{node.lineno}")
+    return found
+
+
+class _Reads(_Found):
     """Where a file reads the switch, through the config or a local name for a part of it."""
 
     def __init__(self, source: Source, switch: SwitchPlan) -> None:
+        super().__init__(set(), set(), [], [])
         self._source = source
         self._switch = switch
         self._above = parents(source.tree)
         self._options = switch_paths(switch)
         self._known: dict[ast.AST, frozenset[str]] = {}
         self._aliases: dict[ast.AST, dict[str, ast.Assign]] = {}
-        self.off: set[_Position] = set()
-        self.pure: set[_Position] = set()
-        self.problems: list[Problem] = []
-        self.roots: list[str] = []
 
     def find(self) -> None:
         """Note every read of a gate, and every read of an option or a section."""
         prefixes = {path[:end] for path in self._options for end in (1, 2, 3)}
         gate_name = self._switch.enabled.name
-        for node in ast.walk(self._source.tree):
+        # An alias and what it stands for are in one scope, so a read has its scope name the key.
+        scopes = {
+            enclosing_scope(node, self._above)
+            for node in nodes_of(self._source.tree)
+            if isinstance(node, ast.Attribute) and node.attr == self._switch.key
+        }
+        if not scopes:
+            return
+        for node in nodes_of(self._source.tree):
             if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+                continue
+            if enclosing_scope(node, self._above) not in scopes:
                 continue
             chain = self._chain(node)
             if chain is None:
@@ -193,13 +236,16 @@ def _gate_functions(tree: ast.Module) -> frozenset[str]:
     found = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            for form in GATED_FORMS:
-                wanted = ast.parse(form).body[0]
-                if isinstance(wanted, ast.FunctionDef):
-                    wanted.name = node.name
-                    if same_tree(wanted, _without_docstring(node)):
-                        found.add(node.name)
+            nameless = _nameless(node)
+            if any(same_tree(form, nameless) for form in _gated_forms()):
+                found.add(node.name)
     return frozenset(name for name in found if bound_once(tree, name))
+
+
+@cache
+def _gated_forms() -> tuple[ast.FunctionDef, ...]:
+    forms = [ast.parse(form).body[0] for form in GATED_FORMS]
+    return tuple(_nameless(form) for form in forms if isinstance(form, ast.FunctionDef))
 
 
 def bound_once(tree: ast.Module, name: str) -> bool:
@@ -207,16 +253,17 @@ def bound_once(tree: ast.Module, name: str) -> bool:
     top = sum(name in bound_names([statement]) for statement in tree.body)
     inner = any(
         name in local_names(node)
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     return top == 1 and not inner
 
 
-def _without_docstring(node: ast.FunctionDef) -> ast.FunctionDef:
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+def _nameless(node: ast.FunctionDef) -> ast.FunctionDef:
+    """Return a function without its name and docstring."""
     copy = ast.FunctionDef(**{field: getattr(node, field) for field in node._fields})
-    copy.body = body
+    copy.name = ""
+    copy.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     return copy
 
 
@@ -228,7 +275,7 @@ class _Removed:
 
 
 class _Folder(ast.NodeTransformer):
-    def __init__(self, reads: _Reads, gate_functions: frozenset[str]) -> None:
+    def __init__(self, reads: _Found, gate_functions: frozenset[str]) -> None:
         self._reads = reads
         self._gates = gate_functions
         self._function: list[Function | None] = [None]
@@ -280,6 +327,15 @@ class _Folder(ast.NodeTransformer):
             return self._off(node, False)
         return node
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return self._off(node, False) if self._is_read(node) else self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return self._off(node, False) if self._is_read(node) else self.generic_visit(node)
+
+    def _is_read(self, node: ast.expr) -> bool:
+        return position(node) in self._reads.off
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         value = self._decided(node.operand)
@@ -330,6 +386,8 @@ class _Folder(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        if self._is_read(node):
+            return self._off(node, False)
         self.generic_visit(node)
         if (
             isinstance(node.func, ast.Name)
@@ -364,8 +422,11 @@ def _scope_problems(removed: Sequence[_Removed]) -> list[Problem]:
             problems.append(Problem(part.line, "a `yield` behind the switch makes a generator"))
         if any(isinstance(node, ast.Global | ast.Nonlocal) for node in inside):
             problems.append(Problem(part.line, "a scope declaration stands behind the switch"))
+        gone = bound_names(part.nodes)
+        if not gone:
+            continue
         surviving = ast.Module(body=list(part.function.body), type_ignores=[])
-        orphans = (bound_names(part.nodes) - local_names(part.function)) & identifiers(surviving)
+        orphans = (gone - local_names(part.function)) & identifiers(surviving)
         for name in sorted(orphans):
             problems.append(
                 Problem(part.line, f"`{name}` is bound behind the switch and read outside of it")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from porttool.source.nodes import KEPT
 from porttool.source.syntax import Names, same_tree
 
 _VARIABLE = "__metavariable_"
@@ -56,7 +58,7 @@ def _match(pattern: ast.AST, node: ast.AST, names: Names, bindings: Bindings) ->
         bindings.add(variable, node)
         return True
     if isinstance(pattern, ast.Name | ast.Attribute) and isinstance(node, ast.Name | ast.Attribute):
-        written = ast.unparse(pattern)
+        written = _written(pattern)
         if _VARIABLE not in written:
             return same_tree(pattern, node) or names.qualified(node) == written
     if type(pattern) is not type(node):
@@ -68,6 +70,11 @@ def _match(pattern: ast.AST, node: ast.AST, names: Names, bindings: Bindings) ->
         for name in pattern._fields
         if name not in ("ctx", "kind", "type_comment")
     )
+
+
+@lru_cache(maxsize=KEPT)
+def _written(pattern: ast.expr) -> str:
+    return ast.unparse(pattern)
 
 
 def _match_value(pattern: object, value: object, names: Names, bindings: Bindings) -> bool:
@@ -105,7 +112,7 @@ def _match_call(pattern: ast.Call, node: ast.Call, names: Names, bindings: Bindi
     )
 
 
-def plain_reads(nodes: Iterator[ast.AST]) -> bool:
+def plain_reads(nodes: Iterable[ast.AST]) -> bool:
     """Tell whether expressions only read names, attributes, items: harmless to evaluate twice."""
     allowed = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_context)
     return all(isinstance(node, allowed) for node in nodes)

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from porttool.errors import NeedsPerson, UnparsableSource
+from porttool.errors import NeedsPerson, PortError, UnparsableSource
 from porttool.gating.settings import declared_values, plain_values, same_values
 from porttool.learning.lesson import Lesson
-from porttool.plan.plan import SwitchPlan
+from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
 from porttool.plan.types import fits
 from porttool.proving.additions import Additions
 from porttool.proving.compare import Comparison, Difference
-from porttool.proving.fold import fold
+from porttool.proving.declared import objection_on, undeclared
+from porttool.proving.fold import Folded, fold
 from porttool.proving.reach import imports, loads, module_names, new_file_objection
 from porttool.source.scopes import Function, bound_names
 from porttool.source.syntax import Source, parse_source, text_of
@@ -62,7 +64,7 @@ def prove_off(
     onto: Mapping[str, bytes],
     branch: Mapping[str, bytes | None],
     lesson: Lesson,
-    switch: SwitchPlan | None,
+    switch: Switch | None,
 ) -> Proof:
     """Prove every changed file of a branch.
 
@@ -76,13 +78,20 @@ def prove_off(
     return Proof(holds, "syntax" if holds else "none", files, assumes)
 
 
-def search_words(onto: Mapping[str, bytes], branch: Mapping[str, bytes | None]) -> tuple[str, ...]:
+def search_words(
+    onto: Mapping[str, bytes], branch: Mapping[str, bytes | None], switch: Switch | None = None
+) -> tuple[str, ...]:
     """Return the words by which a file of onto could get at what the branch adds.
 
     Both arguments hold the changed files only. A proof has to see every file of onto, settings and
-    packaging included, that holds one of these as a whole word.
+    packaging included, that holds one of these as a whole word. What imports a changed file may be
+    what hands it the settings that hold a flat switch.
     """
     words: set[str] = set()
+    if isinstance(switch, FlatSwitch):
+        stems = [PurePosixPath(path) for path in branch if path.endswith(".py")]
+        words |= {n.parent.name if n.stem == "__init__" else n.stem for n in stems} - {""}
+        words |= {switch.root.rpartition(".")[2]} if switch.root else set()
     for path, data in branch.items():
         name = PurePosixPath(path)
         if path not in onto:
@@ -123,7 +132,7 @@ class _Case:
         onto: Mapping[str, bytes],
         branch: Mapping[str, bytes | None],
         lesson: Lesson,
-        switch: SwitchPlan | None,
+        switch: Switch | None,
     ) -> None:
         self._onto = onto
         self._branch = branch
@@ -175,7 +184,7 @@ class _Case:
                     except UnparsableSource:
                         continue  # Python could not load it either
                     changed = path in self._branch
-                    folded = fold(source, self._switch) if changed else None
+                    folded = self._fold(source) if changed else None
                     self._old_trees[path] = folded.tree if folded else source.tree
         return self._old_trees
 
@@ -193,11 +202,27 @@ class _Case:
             compile(after, path, "exec", dont_inherit=True)
         except (UnparsableSource, SyntaxError, ValueError) as error:
             return FileProof(path, "not proven", f"it does not parse: {error}".split("\n")[0])
-        folded = fold(branch, self._switch)
-        config = self._switch if self._switch and self._switch.module == path else None
+        folded = self._fold(branch)
+        before_tree = self._off_before(onto)
+        config = None
+        label = None
+        if isinstance(self._switch, FlatSwitch) and self._switch.module == path:
+            try:
+                why = objection_on(self._before, self._switch)
+                without = undeclared(folded.tree, branch, self._switch, self._after)
+            except PortError as error:
+                return FileProof(path, "not proven", error.what)
+            if why:
+                return FileProof(path, "not proven", f"the switch changes more than it says: {why}")
+            if why is None:
+                label = without.label
+                folded = replace(folded, tree=without.tree)
+                self.assumes += without.assumes
+        elif isinstance(self._switch, SwitchPlan) and self._switch.module == path:
+            config = self._switch
         additions = Additions(
             path=path,
-            onto=onto.tree,
+            onto=before_tree,
             branch=folded,
             config=config,
             mentioned=self._mentioned,
@@ -207,7 +232,7 @@ class _Case:
             old_module=lambda dotted, level: self._old_module(dotted, level, path),
         )
         comparison = Comparison(
-            onto=onto.tree,
+            onto=before_tree,
             branch=folded,
             lesson=self._lesson,
             additions=additions,
@@ -223,18 +248,41 @@ class _Case:
         spread = self._star_importer(path) if public else None
         if spread is not None:
             return FileProof(path, "not proven", f"{spread} takes all its names, {public[0]} too")
+        if label is not None:
+            additions.accepted.append(label)
+            additions.declared = True
         self._assume(path, additions, comparison, folded.roots)
         return FileProof(path, *_found(additions, comparison, folded.roots))
+
+    def _fold(self, source: Source) -> Folded:
+        """Return a file of the branch with the switch off."""
+        if not isinstance(self._switch, FlatSwitch):
+            return fold(source, self._switch)
+        return fold(source, self._switch, {**self._after, source.path: source})
+
+    def _off_before(self, onto: Source) -> ast.Module:
+        """Return a file of onto, with the switch off where onto has that very switch already."""
+        if not isinstance(self._switch, FlatSwitch):
+            return onto.tree
+        folded = fold(onto, self._switch, {**self._before, onto.path: onto})
+        return onto.tree if folded.problems else folded.tree
+
+    @cached_property
+    def _before(self) -> Mapping[str, Source]:
+        """The Python files of onto that can be read."""
+        return _parsed(self._onto)
+
+    @cached_property
+    def _after(self) -> Mapping[str, Source]:
+        """The same, and those of the branch over them."""
+        return _parsed({**self._onto, **self._branch})
 
     def _old_module(self, dotted: str, level: int, importer: str) -> ast.Module | None:
         """Return the file of onto that an import loads, as the branch leaves it."""
         last = dotted.rpartition(".")[2]
-        for path in self._onto:
+        for path in self._modules.get(last, ()) if last else self._onto:
             data = self._branch.get(path, self._onto[path])
-            if data is None or PurePosixPath(path).suffix != ".py":
-                continue
-            # The last word of what is imported names the file, or the folder of a package.
-            if last and last not in (PurePosixPath(path).stem, PurePosixPath(path).parent.name):
+            if data is None or not path.endswith(".py"):
                 continue
             names = module_names(path, self._onto)
             exact = level > 0 or dotted in names
@@ -242,17 +290,33 @@ class _Case:
                 return parse_source(path, data).tree
         return None
 
+    @cached_property
+    def _modules(self) -> Mapping[str, Sequence[str]]:
+        """Map a word to the files that an import ending in it can mean.
+
+        It names the file, or the folder of a package.
+        """
+        found: dict[str, list[str]] = {}
+        for path in self._onto:
+            place = PurePosixPath(path)
+            if place.suffix == ".py":
+                for word in {place.stem, place.parent.name}:
+                    found.setdefault(word, []).append(path)
+        return found
+
     def _assume(
         self, path: str, additions: Additions, comparison: Comparison, roots: tuple[str, ...]
     ) -> None:
-        if self._switch is not None:
+        if isinstance(self._switch, SwitchPlan):
             self.assumes += [f"{root} is a {self._switch.root}" for root in roots]
+        elif self._switch is not None:
+            self.assumes += [f"{root} reads {_home(self._switch)}" for root in roots]
         self.assumes += additions.assumes
         self.assumes += [
             f"`{rule.after}` gives what `{rule.before}` gives where nothing is wrapped"
             for rule in comparison.used.values()
         ]
-        if additions.declared and self._switch is not None:
+        if additions.declared and isinstance(self._switch, SwitchPlan):
             self.assumes.append(
                 f"nothing depends on the number of fields of {self._switch.root}; "
                 f"its dumps gain `{self._switch.key}`"
@@ -308,7 +372,14 @@ class _Case:
             return FileProof(path, "data only", "the same values")
         key = self._switch.key if self._switch else None
         section = new.get(key) if isinstance(new, dict) else None
-        if self._switch is None or not isinstance(section, dict) or not isinstance(old, dict):
+        flat = isinstance(self._switch, FlatSwitch)
+        if flat and isinstance(new, dict) and isinstance(old, dict) and key is not None:
+            rest = {name: value for name, value in new.items() if name != key}
+            if section is False and key not in old and same_values(old, rest):
+                return FileProof(path, "data only", f"`{key}: false` is added")
+        if not isinstance(self._switch, SwitchPlan):
+            return FileProof(path, "not proven", _first_value(path, old, new, ()))
+        if not isinstance(section, dict) or not isinstance(old, dict):
             return FileProof(path, "not proven", _first_value(path, old, new, ()))
         rest = {name: value for name, value in new.items() if name != key}
         if key in old or not same_values(old, rest):
@@ -317,6 +388,25 @@ class _Case:
         if why is not None:
             return FileProof(path, "not proven", f"{path}: {why}")
         return FileProof(path, "data only", f"`{key}` is added, with every switch off")
+
+
+def _parsed(files: Mapping[str, bytes | None]) -> Mapping[str, Source]:
+    found = {}
+    for path, data in files.items():
+        if path.endswith(".py") and data is not None:
+            try:
+                found[path] = parse_source(path, data)
+            except UnparsableSource:
+                continue  # Python could not load it either
+    return found
+
+
+def _home(switch: FlatSwitch) -> str:
+    if switch.idiom == "env":
+        return f"the environment variable {switch.variable}, which is not 1 when it is off"
+    if switch.module is None:
+        return f"`{switch.name}` of the settings, which is false or not there"
+    return f"`{switch.name}` as {switch.module} declares it"
 
 
 def _section_objection(section: Mapping[str, Any], switch: SwitchPlan) -> str | None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
+from porttool.source.nodes import nodes_of
+
 # Loaded by Python, pytest or a packaging tool without being imported by name.
 _LOADED_ANYWAY = (
     "__init__.py",
@@ -71,7 +73,7 @@ def module_names(path: str, onto: Mapping[str, bytes]) -> frozenset[str]:
 
 def imports(tree: ast.Module) -> Iterable[tuple[str, int, int]]:
     """Yield (dotted name, level, line) for all that a file's imports may load, names included."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, 0, node.lineno

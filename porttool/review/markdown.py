@@ -181,9 +181,13 @@ def _ported(report: Report) -> _Section:
         gate = report.gate
         state = "on" if gate.default else "off"
         shown = f", shown in {', '.join(map(code, gate.yaml))}" if gate.yaml else ""
-        lines.append(
-            f"- switch {code(gate.key)}, {state} by default, declared in {code(gate.module)}{shown}"
-        )
+        where = code(gate.module) if gate.module else "no Python file"
+        lines.append(f"- switch {code(gate.key)}, {state} by default, declared in {where}{shown}")
+        lines += [
+            f"  - {code(file.path)} {'can' if file.reaches else 'cannot'} turn it on: "
+            f"{prose(file.why)}"
+            for file in gate.reach
+        ]
     met = "met" if report.precondition.met else "NOT met"
     if report.precondition.clauses:
         lines.append(f"- precondition on {code(report.precondition.config)}: {met}")

@@ -129,7 +129,12 @@ def _ported(report: Report) -> RenderableType | None:
     ]
     if report.gate:
         state = "on" if report.gate.default else "off"
-        lines.append(f"switch {report.gate.key}, {state} by default, in {report.gate.module}")
+        where = report.gate.module or "no Python file"
+        lines.append(f"switch {report.gate.key}, {state} by default, in {where}")
+        lines += [
+            f"  {file.path} {'can' if file.reaches else 'cannot'} turn it on: {file.why}"
+            for file in report.gate.reach
+        ]
     lines += [
         f"precondition {c.text}: {c.seen}, {'holds' if c.met else 'does not hold'}"
         for c in report.precondition.clauses

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 
+from porttool.source.inserts import insert_import
 from porttool.source.layout import DEFAULT_LINE_LENGTH, exploded, import_order
 from porttool.source.syntax import (
     Source,
     TextEdit,
-    insert_import,
     span_of,
     statement_span,
     text_of,
@@ -38,6 +38,11 @@ def import_names(
     return _sorted_insert(source, module, text)
 
 
+def import_module(source: Source, module: str) -> TextEdit:
+    """Import a module by its own name, sorted."""
+    return _sorted_insert(source, module, f"import {module}", plain=True)
+
+
 def _from_import(module: str, names: list[str], width: int) -> str:
     flat = f"from {module} import {', '.join(names)}"
     if len(flat) <= width:
@@ -45,10 +50,10 @@ def _from_import(module: str, names: list[str], width: int) -> str:
     return exploded(f"from {module} import (", names, ")", indent="")
 
 
-def _sorted_insert(source: Source, module: str, text: str) -> TextEdit:
-    """Insert a `from` import where isort would: after its predecessor, sections a line apart."""
+def _sorted_insert(source: Source, module: str, text: str, *, plain: bool = False) -> TextEdit:
+    """Insert an import where isort would: after its predecessor, sections a line apart."""
     section = _section(module)
-    ours = (section, True, module)
+    ours = (section, not plain, module)
     before: ast.stmt | None = None
     after: ast.stmt | None = None
     keys: dict[ast.stmt, tuple[int, bool, str]] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from porttool.source.nodes import children, walk
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -15,24 +17,39 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
     Such a definition is yielded itself; decorators and defaults, which run outside, are too.
     """
-    for node in nodes:
+    todo = list(nodes)
+    todo.reverse()
+    while todo:
+        node = todo.pop()
         yield node
-        if isinstance(node, _NESTED):
-            arguments = getattr(node, "args", None)
-            outside = [*getattr(node, "decorator_list", []), *getattr(node, "bases", [])]
-            if arguments is not None:
-                outside += [*arguments.defaults, *(d for d in arguments.kw_defaults if d)]
-            yield from own_nodes(outside)
-        else:
-            yield from own_nodes(ast.iter_child_nodes(node))
+        below = _outside(node) if isinstance(node, _NESTED) else children(node)
+        below.reverse()
+        todo += below
+
+
+def _outside(node: ast.AST) -> list[ast.AST]:
+    """Return what of a definition runs where the definition stands."""
+    outside = [*getattr(node, "decorator_list", []), *getattr(node, "bases", [])]
+    arguments = getattr(node, "args", None)
+    if arguments is not None:
+        outside += [*arguments.defaults, *(d for d in arguments.kw_defaults if d)]
+    return outside
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that statements or expressions bind in the scope they stand in."""
+    return _bound_by(_without_loop_variables(nodes))
+
+
+def _bound_by(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that nodes bind, each taken by itself."""
     names: set[str] = set()
-    for node in _without_loop_variables(nodes):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            names.add(node.id)
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -50,7 +67,7 @@ def _without_loop_variables(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     for node in own_nodes(nodes):
         if isinstance(node, _COMPREHENSIONS):
             for generator in node.generators:
-                inside |= set(ast.walk(generator.target))
+                inside.update(walk(generator.target))
         if node not in inside:
             yield node
 
@@ -81,28 +98,16 @@ def local_names(function: Function) -> set[str]:
 
 def bound_anywhere(tree: ast.AST) -> set[str]:
     """Return every name that a tree binds in any of its scopes, parameters included."""
-    names = bound_names(_all_scopes(tree))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, ast.arg):
-            names.add(node.arg)
-    return names
+    return _bound_by(walk(tree))
 
 
 def identifiers(tree: ast.AST) -> set[str]:
     """Return every name that a tree binds or reads anywhere; attribute names are not counted."""
-    names = bound_anywhere(tree)
-    for node in ast.walk(tree):
+    nodes = walk(tree)
+    names = _bound_by(nodes)
+    for node in nodes:
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Global | ast.Nonlocal):
-            names |= set(node.names)
+            names.update(node.names)
     return names
-
-
-def _all_scopes(tree: ast.AST) -> Iterator[ast.AST]:
-    yield tree
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield from node.body

@@ -13,18 +13,23 @@ import io
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from porttool.errors import UnparsableSource
+from porttool.errors import NeedsNewerPython, UnparsableSource
+from porttool.source.depth import MAX_DEPTH, too_deep
+from porttool.source.newer import needed_python
+from porttool.source.nodes import KEPT, holders, nodes_of
 
 Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_KEPT = 256  # trees whose parents and names are remembered: those of one port
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_Meanings = Mapping[str, set[str | None]]
+_FALLBACK = ""  # what a name means that is None for want of an import
+MAX_BYTES = 4 << 20  # more is data; a syntax tree takes a hundred times the memory of its text
+LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
@@ -68,29 +73,41 @@ class TextEdit:
     text: str
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def parse_source(path: str, data: bytes) -> Source:
     """Decode and parse a file; the same content gives the same value, which nobody changes.
 
     Raises:
         UnparsableSource: with the line, when decoding or parsing fails.
     """
+    if len(data) > MAX_BYTES:
+        raise _unparsable(path, None, f"it has {len(data)} bytes, more than the {MAX_BYTES} read")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         bom = encoding == "utf-8-sig"
         encoding = "utf-8" if bom else encoding
         text = (data[3:] if bom else data).decode(encoding)
         tree = ast.parse(text)
-    except (SyntaxError, UnicodeDecodeError, LookupError, ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        raise UnparsableSource(
-            f"{path} cannot be parsed",
-            where=f"{path}:{line}" if line else path,
-            why=str(error),
-            next="fix the file on that side, or leave it out of the port",
-        ) from error
-    ends = [match.end() for match in _LINE_END.finditer(text)]
-    first = _LINE_END.search(text)
+    except SyntaxError as error:
+        message, line = error.msg, error.lineno
+        readable = data.decode("utf-8", "replace")
+        needed = needed_python(readable, line, message)
+        if needed is not None:
+            raise NeedsNewerPython(path, line, message, needed) from error
+        raise _unparsable(path, line, message) from error
+    except UnicodeDecodeError as error:
+        line = 1 + len(LINE_END.findall(data[: error.start].decode("latin-1")))
+        raise _unparsable(path, line, str(error)) from error
+    except (LookupError, ValueError) as error:
+        raise _unparsable(path, None, str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        # Python's parser calls its own stack's end a lack of memory.
+        raise _unparsable(path, None, "it is nested too deeply for Python to parse it") from error
+    line = too_deep(tree)
+    if line is not None:
+        raise _unparsable(path, line, f"it is nested more than {MAX_DEPTH} levels deep there")
+    ends = [match.end() for match in LINE_END.finditer(text)]
+    first = LINE_END.search(text)
     return Source(
         path=path,
         data=data,
@@ -100,6 +117,15 @@ def parse_source(path: str, data: bytes) -> Source:
         newline=first.group() if first else "\n",
         tree=tree,
         line_starts=(0, *ends),
+    )
+
+
+def _unparsable(path: str, line: int | None, why: str) -> UnparsableSource:
+    return UnparsableSource(
+        f"{path} cannot be parsed",
+        where=f"{path}:{line}" if line else path,
+        why=why,
+        next="fix the file on that side, or leave it out of the port",
     )
 
 
@@ -172,7 +198,8 @@ def indent_of(source: Source, statement: ast.stmt) -> str:
 def apply_edits(source: Source, edits: Iterable[TextEdit]) -> bytes:
     """Return the file with the edits applied, in its own line ends, encoding and byte-order mark.
 
-    No edit gives back the very bytes. Inserts at one place keep their given order.
+    Where a file mixes line ends, an edit takes the one of the line that it starts on. No edit gives
+    back the very bytes. Inserts at one place keep their given order.
 
     Raises:
         ValueError: when two edits overlap: nested ones are for the caller to compose.
@@ -187,7 +214,7 @@ def apply_edits(source: Source, edits: Iterable[TextEdit]) -> bytes:
         if edit.start < position:
             raise ValueError(f"{source.path}: two edits overlap at character {edit.start}")
         parts.append(source.text[position : edit.start])
-        parts.append(_LINE_END.sub("\n", edit.text).replace("\n", source.newline))
+        parts.append(LINE_END.sub(_newline_at(source, edit.start), edit.text))
         position = edit.end
     parts.append(source.text[position:])
     text = "".join(parts)
@@ -203,6 +230,20 @@ def apply_edits(source: Source, edits: Iterable[TextEdit]) -> bytes:
     return b"\xef\xbb\xbf" + data if source.bom else data
 
 
+def _newline_at(source: Source, offset: int) -> str:
+    """Return how the line that holds an offset ends, or the one before it at the end of a file."""
+    number = line_at(source, offset)
+    if number == len(source.line_starts):
+        number -= 1
+    if number == 0:
+        return source.newline
+    end = source.line_starts[number]
+    for newline in ("\r\n", "\r", "\n"):
+        if source.text.endswith(newline, 0, end):
+            return newline
+    return source.newline
+
+
 def dump(node: ast.AST) -> str:
     """Return the structure of a tree as text: equal texts are equal trees, wherever they stand."""
     return ast.dump(node, annotate_fields=False)
@@ -210,13 +251,38 @@ def dump(node: ast.AST) -> str:
 
 def same_tree(left: ast.AST, right: ast.AST) -> bool:
     """Tell whether two trees are the same but for positions, formatting and comments."""
-    return dump(left) == dump(right)
+    todo: list[tuple[ast.AST, ast.AST]] = [(left, right)]
+    while todo:
+        one, other = todo.pop()
+        if one.__class__ is not other.__class__:
+            return False
+        for name in one._fields:
+            mine, theirs = getattr(one, name, None), getattr(other, name, None)
+            # The parser gives equal names as one object, and so everything without parts.
+            if mine is theirs:
+                continue
+            kind = mine.__class__
+            if kind is not theirs.__class__:
+                return False
+            if isinstance(mine, ast.AST) and isinstance(theirs, ast.AST):
+                todo.append((mine, theirs))
+            elif isinstance(mine, list) and isinstance(theirs, list):
+                if len(mine) != len(theirs):
+                    return False
+                for item, its in zip(mine, theirs, strict=True):
+                    if isinstance(item, ast.AST) and isinstance(its, ast.AST):
+                        todo.append((item, its))
+                    elif item != its:
+                        return False
+            # Numbers are compared as they are written: 0.0 is not -0.0, and nan is nan.
+            elif repr(mine) != repr(theirs) if kind in (float, complex) else mine != theirs:
+                return False
+    return True
 
 
-@lru_cache(maxsize=_KEPT)
 def parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
-    """Map every node of a tree to the node that holds it; trees are not changed once parsed."""
-    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    """Map every node of a tree to the node that holds it."""
+    return holders(tree)
 
 
 def enclosing_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> Scope:
@@ -245,7 +311,7 @@ class Names:
     def __init__(self, tree: ast.Module) -> None:
         self._above = parents(tree)
         self._tree = tree
-        self._bound, self.has_star_import = _bound(tree)
+        self._bound, self._unreal, self.has_star_import = _bound(tree)
 
     def qualified(self, expression: ast.expr, at: ast.AST | None = None) -> str | None:
         """Return the dotted origin of a name or attribute chain; None behind a local binding.
@@ -262,12 +328,18 @@ class Names:
         meaning = self._meaning(expression.id, at if at is not None else expression)
         return ".".join([meaning, *reversed(tail)]) if meaning else None
 
-    def spelling(self, origin: str, at: ast.AST) -> str | None:
-        """Return how a place can write `origin` ("th.compile"); None when nothing imports it."""
+    def spelling(self, origin: str, at: ast.AST, like: Iterable[str] = ()) -> str | None:
+        """Return how a place can write `origin` ("th.compile"); None when nothing imports it.
+
+        The first of `like` that means it there is taken before any other way.
+        """
+        for written in like:
+            if self.qualified(ast.parse(written, mode="eval").body, at) == origin:
+                return written
         found = []
         for scope in self._visible(at):
             for name, meanings in self._bound.get(scope, {}).items():
-                for meaning in meanings:
+                for meaning in meanings if (scope, name) not in self._unreal else ():
                     if meaning and (meaning == origin or origin.startswith(meaning + ".")):
                         written = name + origin[len(meaning) :]
                         if self.qualified(ast.parse(written, mode="eval").body, at) == origin:
@@ -275,8 +347,29 @@ class Names:
         return min(found, key=lambda written: (-written.count("."), written)) if found else None
 
     def binds(self, name: str, at: ast.AST) -> bool:
-        """Tell whether a name is bound in any scope visible from a place, built-ins not counted."""
-        return any(name in self._bound.get(scope, {}) for scope in self._visible(at))
+        """Tell whether a name is bound in any scope visible from a place, built-ins not counted.
+
+        An import for type checkers only binds nothing when the program runs.
+        """
+        return any(
+            name in self._bound.get(scope, {}) and (scope, name) not in self._unreal
+            for scope in self._visible(at)
+        )
+
+    def shadows(self, name: str, at: ast.AST) -> bool:
+        """Tell whether a scope inside of the module, visible from a place, binds a name."""
+        inside = (scope for scope in self._visible(at) if scope is not self._tree)
+        return any(name in self._bound.get(scope, {}) for scope in inside)
+
+    def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, frozenset[str | None]] | None:
+        """Return the scope whose name a place sees and every origin it may have; None is no import.
+
+        `global` and `nonlocal` are not followed.
+        """
+        for scope in self._visible(at):
+            if meanings := self._bound.get(scope, {}).get(name):
+                return scope, frozenset(meaning or None for meaning in meanings)
+        return None
 
     def _visible(self, at: ast.AST) -> Iterator[ast.AST]:
         """Yield the scopes that a name at a place is looked up in, innermost first."""
@@ -301,23 +394,59 @@ class Names:
         for scope in self._visible(at):
             meanings = self._bound.get(scope, {}).get(name)
             if meanings:
-                return next(iter(meanings)) if len(meanings) == 1 else None
+                # `torch = None` where its import fails: what goes on to use it has the import.
+                real = meanings - {_FALLBACK} or meanings
+                return next(iter(real)) or None if len(real) == 1 else None
         if not self.has_star_import and hasattr(builtins, name):
             return f"builtins.{name}"
         return None
 
 
-@lru_cache(maxsize=_KEPT)
-def _bound(tree: ast.Module) -> tuple[Mapping[ast.AST, Mapping[str, set[str | None]]], bool]:
-    """Return what each scope binds, name by name, and whether anything is star-imported."""
+@lru_cache(maxsize=KEPT)
+def _bound(
+    tree: ast.Module,
+) -> tuple[Mapping[ast.AST, _Meanings], Collection[tuple[ast.AST, str]], bool]:
+    """Return what each scope binds, name by name, which of that only type checkers see, and
+    whether anything is star-imported.
+    """
     above = parents(tree)
     bound: dict[ast.AST, dict[str, set[str | None]]] = {}
+    unreal: set[tuple[ast.AST, str]] = set()
+    real: set[tuple[ast.AST, str]] = set()
     star = False
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
+        if isinstance(node, ast.expr) and not isinstance(node, ast.Name):
+            continue  # of expressions, only a name binds anything
         star |= isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         for scope, name, meaning in _bindings(node, above):
             bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)
-    return bound, star
+            imported = isinstance(node, ast.Import | ast.ImportFrom)
+            checked = imported and _for_type_checkers(node, above)
+            (unreal if checked else real).add((scope, name))
+    return bound, unreal - real, star
+
+
+def _for_type_checkers(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Tell whether a statement stands under `if TYPE_CHECKING:`, and so never runs."""
+    holder: ast.AST | None = above.get(node)
+    while holder is not None and not isinstance(holder, ast.If):
+        node = holder
+        holder = above.get(holder)
+    if holder is None or node not in holder.body:
+        return False
+    test = holder.test
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING" or _for_type_checkers(holder, above)
+
+
+def _stands_in(node: ast.Name, above: Mapping[ast.AST, ast.AST]) -> bool:
+    """Tell whether a name is set to None because an import failed."""
+    holder = above[node]
+    if not isinstance(holder, ast.Assign | ast.AnnAssign):
+        return False
+    handler = above.get(holder)
+    empty = isinstance(holder.value, ast.Constant) and holder.value.value is None
+    return empty and isinstance(handler, ast.ExceptHandler)
 
 
 def _binding_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> ast.AST:
@@ -346,7 +475,8 @@ def _bindings(
                 name = alias.asname or alias.name
                 yield enclosing_scope(node, above), name, f"{module}{joint}{alias.name}"
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-        yield _binding_scope(node, above), node.id, None
+        meaning = _FALLBACK if _stands_in(node, above) else None
+        yield _binding_scope(node, above), node.id, meaning
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield enclosing_scope(node, above), node.name, None
     elif isinstance(node, ast.arg):
@@ -367,76 +497,3 @@ def top_level_name(statement: ast.stmt) -> str | None:
     if len(targets) == 1 and isinstance(targets[0], ast.Name):
         return targets[0].id
     return None
-
-
-def _docstring_or_import(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return True
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _last_of_head(tree: ast.Module) -> ast.stmt | None:
-    """Return the last statement of the docstring and import block that opens a file."""
-    last = None
-    for statement in tree.body:
-        if not _docstring_or_import(statement):
-            break
-        last = statement
-    return last
-
-
-def insert_definition(
-    source: Source, text: str, *, after: Sequence[str] = (), before: Sequence[str] = ()
-) -> TextEdit:
-    """Insert a top-level def or class with two blank lines around it.
-
-    It goes behind the first of `after` that the file defines, else in front of the first of
-    `before`, else behind the imports. Names that the file lacks are passed over.
-    """
-    body = source.tree.body
-    named = {name: statement for statement in body if (name := top_level_name(statement))}
-    anchor = next((named[name] for name in after if name in named), None)
-    if anchor is None:
-        follower = next((named[name] for name in before if name in named), None)
-        if follower is not None:
-            index = body.index(follower)
-            anchor = body[index - 1] if index else None
-        else:
-            anchor = _last_of_head(source.tree)
-    text = text.strip("\n") + "\n"
-    if anchor is None:
-        position = _after_leading_comments(source)
-        gap = "\n\n" if body else ""
-        return TextEdit(position, position, text + gap)
-    position = statement_span(source, anchor).end
-    opening = "" if source.text[:position].endswith(("\n", "\r")) else "\n"
-    rest = source.text[position:]
-    blank = re.match(r"(?:[ \t\f]*(?:\r\n|\r|\n))*", rest)
-    num_blank = len(_LINE_END.findall(blank.group())) if blank else 0
-    closing = "\n" * max(0, 2 - num_blank) if rest.strip() else ""
-    return TextEdit(position, position, f"{opening}\n\n{text}{closing}")
-
-
-def _after_leading_comments(source: Source) -> int:
-    """Return the offset behind a shebang, coding line and comment block that open a file."""
-    match = re.match(r"(?:[ \t\f]*#[^\r\n]*(?:\r\n|\r|\n))*", source.text)
-    return match.end() if match else 0
-
-
-def insert_import(source: Source, statement: str) -> TextEdit | None:
-    """Insert an import behind those that open the file; None when an equal one stands there.
-
-    `from __future__` imports stay first. The place within the block is not sorted.
-    """
-    wanted = ast.parse(statement).body[0]
-    if any(same_tree(wanted, existing) for existing in source.tree.body):
-        return None
-    anchor = _last_of_head(source.tree)
-    if anchor is None:
-        position = _after_leading_comments(source)
-        return TextEdit(position, position, statement.strip() + "\n")
-    position = statement_span(source, anchor).end
-    opening = "" if source.text[:position].endswith(("\n", "\r")) else "\n"
-    if not isinstance(anchor, ast.Import | ast.ImportFrom):
-        opening += "\n"
-    return TextEdit(position, position, opening + statement.strip() + "\n")

@@ -87,7 +87,7 @@ def find_python(root: Path) -> Path:
 
 def python_fault(python: Path) -> str:
     """Return why a path is no Python that starts, or "" where it is one."""
-    if not python.exists():
+    if not os.path.exists(python):
         return "there is no such file"
     if not python.is_file() or not os.access(python, os.X_OK):
         return "it is not a program"

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from porttool.plan.plan import RunPlan, WrapperPlan
+from porttool.plan.plan import RunPlan
 from porttool.report import Check
 from porttool.verifying.checks import Finished, Processes, Workplace, as_check
+from porttool.wrappers import Wrapper
 
 PROBES = Path(__file__).parent / "probes"
 COMPILER = "torch.compile"
@@ -28,7 +29,7 @@ class Setup:
     """What all runs of one verification share."""
 
     plan: RunPlan
-    wrapper: WrapperPlan
+    wrapper: Wrapper
     processes: Processes
     timeout_s: float
 
@@ -152,9 +153,16 @@ def same_check(plan: RunPlan, comparison: Comparison) -> Check:
     return Check(name, "passed", finished.seconds, f"equal to the bit: {', '.join(counted)}")
 
 
-def prefix_check(wrapper: WrapperPlan, comparisons: Sequence[Comparison]) -> Check:
+def prefix_name(wrapper: Wrapper) -> str:
+    """Return the name of `prefix_check`, by what would show the wrapper in a checkpoint."""
+    if not wrapper.prefix:
+        return "the same keys in every checkpoint"
+    return f"no {wrapper.prefix} in any checkpoint"
+
+
+def prefix_check(wrapper: Wrapper, comparisons: Sequence[Comparison]) -> Check:
     """Judge that no checkpoint shows the wrapper, and that on and off write the same keys."""
-    name = f"no {wrapper.prefix} in any checkpoint"
+    name = prefix_name(wrapper)
     wrong: list[str] = []
     for comparison in comparisons:
         found = comparison.found

@@ -8,7 +8,6 @@ repository; nothing is written there but the report, as a note of the branch's t
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED, PortError
 from porttool.git.checkout import checkout
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
+from porttool.git.scratch import scratch_folder
 from porttool.plan.plan import CheckPlan, Plan
 from porttool.precondition import expected_precondition, read_precondition
 from porttool.proving import proof as proofs
@@ -58,6 +58,7 @@ from porttool.verifying.trial import (
     frames_check,
     pair_check,
     prefix_check,
+    prefix_name,
     run_check,
     run_trial,
     same_check,
@@ -197,14 +198,13 @@ def _run_programs(
 ) -> list[Check]:
     wanted = plan.verify
     with (
-        tempfile.TemporaryDirectory(prefix="porttool-verify-") as scratch,
+        scratch_folder() as out,
         checkout(repo, ends[0]) as onto_folder,
         checkout(repo, ends[1]) as branch_folder,
         # Programs end first: a thread ends when its program has.
         ThreadPoolExecutor(SIDE_BY_SIDE) as pool,
         Processes() as processes,
     ):
-        out = Path(scratch)
         # A killed run can leave a torn entry in the compiler's cache; this one is ours alone.
         cache = {"TORCHINDUCTOR_CACHE_DIR": str(out / "inductor")}
         variables = {**ONE_THREAD, **cache, **wanted.env}
@@ -226,7 +226,7 @@ def _run_programs(
                 seeded = [skipped("seeded run", "the plan has no verify.run")]
                 started = start_checks()
             else:
-                setup = Setup(wanted.run, plan.wrapper, processes, wanted.timeout_s)
+                setup = Setup(wanted.run, plan.wrapper.wrapper(), processes, wanted.timeout_s)
                 runs = _start_runs(setup, onto, branch, out, lane)
                 started = start_checks()
                 trials = [run.result() for run in runs]
@@ -235,7 +235,7 @@ def _run_programs(
             places = {
                 f"{onto_folder}/": "",
                 f"{branch_folder}/": "",
-                f"{scratch}/": "",
+                f"{out}/": "",
                 f"{interpreter.parent.parent}/": "",
                 f"{Path.home()}/": "~/",
             }
@@ -302,7 +302,7 @@ def _judge_runs(
     if not switched:
         return [run_check(onto), run_check(off), _or_skipped(SAME, same, partial(same_check, plan))]
     on = switched[0]
-    no_prefix = f"no {wrapper.prefix} in any checkpoint"
+    no_prefix = prefix_name(wrapper)
     keys = compare(off, on, no_prefix) if plan.checkpoint else None
     saved = {"off": off, "on": on}
     pairs: dict[tuple[str, str], Future[Trial]] = {}

@@ -6,8 +6,11 @@ Tests ask for `make_repo`; its repositories have the same commit ids on every ma
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import subprocess
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,11 @@ IDENTITY = "Ada Lovelace <ada@example.org>"
 def sealed_git(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seal git off from this machine's home, configuration, identity and `GIT_*`; return HOME."""
     home = tmp_path_factory.mktemp("home")
+    _seal(monkeypatch, home)
+    return home
+
+
+def _seal(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     for name in list(os.environ):
         if name.startswith(("GIT_", "XDG_")) or name in ("EMAIL", "EDITOR", "VISUAL", "PAGER"):
             monkeypatch.delenv(name)
@@ -46,7 +54,6 @@ def sealed_git(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
         "TZ": "UTC",
     }.items():
         monkeypatch.setenv(name, value)
-    return home
 
 
 class WorkRepo:
@@ -64,7 +71,8 @@ class WorkRepo:
         cwd: Path | None = None,
     ) -> str:
         """Run git here and return its output without the last newline; fail with git's words."""
-        return self.git_bytes(*args, input=input, env=env, cwd=cwd).decode().rstrip("\n")
+        out = self.git_bytes(*args, input=input, env=env, cwd=cwd)
+        return out.decode("utf-8", "surrogateescape").rstrip("\n")
 
     def git_bytes(
         self,
@@ -178,6 +186,176 @@ class WorkRepo:
         return found
 
 
+_PUBLISHED = {"refs/heads/port/compile-it", "refs/notes/porttool"}
+Seen = Mapping[str, tuple[int, bytes]]
+
+
+def contents(folder: Path, *, without: tuple[str, ...] = ()) -> Seen:
+    """Return every file, folder and link below a folder, with its mode and what it holds."""
+    found = {}
+    for root, folders, files in os.walk(os.fsencode(folder)):
+        at = os.path.relpath(root, os.fsencode(folder))
+        folders[:] = [
+            n
+            for n in folders
+            if os.path.normpath(os.path.join(at, n)).decode("utf-8", "surrogateescape")
+            not in without
+        ]
+        for name in (*folders, *files):
+            path = os.path.join(root, name)
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                data = os.readlink(path)
+            else:
+                data = Path(os.fsdecode(path)).read_bytes() if stat.S_ISREG(mode) else b""
+            key = os.path.normpath(os.path.join(at, name)).decode("utf-8", "surrogateescape")
+            found[key] = (mode, data)
+    return found
+
+
+class Watched:
+    """A repository, and what of it no command may change."""
+
+    def __init__(self, repo: WorkRepo, tmp: Path) -> None:
+        self.repo = repo
+        self.tmp = tmp
+        self.common = Path(repo.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        self.before = self.look()
+
+    def look(self) -> tuple[Seen, Seen]:
+        tree = {} if self.repo.path == self.common else contents(self.repo.path, without=(".git",))
+        return contents(self.common, without=("objects",)), tree
+
+    def objects(self) -> Seen:
+        """Return the object store."""
+        return contents(self.common / "objects")
+
+    def harm(self) -> list[str]:
+        """Return what is not as it was, the announced references apart."""
+        found = [f"left in the temporary folder: {path}" for path in os.listdir(self.tmp)]
+        for was, now in zip(self.before, self.look(), strict=True):
+            for path in sorted({*was, *now}):
+                if was.get(path) != now.get(path) and not _announced(path, now.get(path)):
+                    found.append(f"{path}: {was.get(path)} became {now.get(path)}")
+        return found
+
+
+def _announced(path: str, now: tuple[int, bytes] | None) -> bool:
+    own = {*_PUBLISHED, *(f"logs/{ref}" for ref in _PUBLISHED)}
+    is_parent = any(name.startswith(f"{path}/") for name in own)
+    return path in own or (is_parent and now is not None and stat.S_ISDIR(now[0]))
+
+
+# One small port: a learner that an experiment wrapped, and a main that has moved on since.
+_CONFIG = '''\
+"""Settings."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Network:
+    size: int = 4
+
+
+@dataclass
+class Config:
+    network: Network = field(default_factory=Network)
+'''
+_LEARNER = '''\
+"""One network and its optimizer."""
+
+import torch
+
+from config import Config
+
+
+class Learner:
+    def __init__(self, config: Config) -> None:
+        self.net = torch.nn.Linear(3, config.network.size)
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def save(self, path: str) -> None:
+        torch.save({"net": self.net.state_dict()}, path)
+'''
+_EXPERIMENT = (
+    _LEARNER.replace(
+        "torch.nn.Linear(3, config.network.size)",
+        "torch.compile(torch.nn.Linear(3, config.network.size))",
+    )
+    .replace('"net": self.net.state_dict()', '"net": _clean(self.net.state_dict())')
+    .replace(
+        "class Learner",
+        "def _clean(state: dict) -> dict:\n"
+        '    return {key.removeprefix("_orig_mod."): value for key, value in state.items()}\n\n\n'
+        "class Learner",
+    )
+)
+_MOVED_ON = """
+    def push(self, queue) -> None:
+        queue.put(self.net.state_dict())
+"""
+_PLAN = """\
+name: compile-it
+experiment: {{branch: experiments/compile, commits: ["{experiment}"]}}
+switch:
+  module: src/config.py
+  root: Config
+  key: compile
+  class: CompileConfig
+  gate: compile.trainer.enabled
+  sections:
+    - key: trainer
+      class: CompileTrainer
+      fields:
+        - {{name: enabled, type: bool, default: false}}
+  yaml: [big.yaml]
+verify:
+  pythonpath: [src]
+  timeout_s: 60
+  checks:
+    - {{name: imports, command: [python, -c, "import config"]}}
+"""
+
+
+@pytest.fixture(scope="session")
+def _port_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "repo"
+    path.mkdir()
+    repo = WorkRepo(path)
+    with pytest.MonkeyPatch.context() as patch:
+        _seal(patch, tmp_path_factory.mktemp("template-home"))
+        repo.git("init", "--quiet", "--initial-branch=main")
+        repo.commit(
+            {
+                "src/config.py": _CONFIG,
+                "src/learner.py": _LEARNER,
+                "big.yaml": "network:\n  size: 8\n",
+            },
+            "base",
+        )
+        repo.switch("experiments/compile", "main")
+        experiment = repo.commit({"src/learner.py": _EXPERIMENT}, "compile it")
+        repo.switch("main")
+        repo.commit({"src/learner.py": _LEARNER + _MOVED_ON}, "push to workers")
+        plan = {"patches/compile-it/port.yaml": _PLAN.format(experiment=experiment)}
+        repo.commit(plan, "a port, not applied")
+    return path
+
+
+@pytest.fixture
+def make_port(_port_template: Path, tmp_path_factory: pytest.TempPathFactory) -> MakePort:
+    """Return `make_port()`: a new copy of a repository with the port `compile-it`, not applied."""
+
+    def make() -> WorkRepo:
+        path = tmp_path_factory.mktemp("port") / "repo"
+        shutil.copytree(_port_template, path, symlinks=True)
+        return WorkRepo(path)
+
+    return make
+
+
+MakePort = Callable[[], WorkRepo]
 MakeRepo = Callable[..., WorkRepo]
 
 
@@ -204,3 +382,24 @@ def make_repo(tmp_path: Path) -> MakeRepo:
         return repo
 
     return make
+
+
+@pytest.fixture
+def tmp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder for temporary files, for this process and those that it starts."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield folder
+    tempfile.tempdir = None
+
+
+@pytest.fixture
+def watch(tmp: Path) -> Callable[[WorkRepo], Watched]:
+    """Return `watch(repo)`: what no command may change of a repository, as it is now."""
+
+    def start(repo: WorkRepo) -> Watched:
+        return Watched(repo, tmp)
+
+    return start

@@ -77,12 +77,21 @@ def flat(text):
 def test_a_case_ports_as_expected_or_asks(make_repo, name):
     folder = CASES / name
     main, expected = files_of(folder / "main"), files_of(folder / "expected")
-    repo = stale(make_repo, files_of(folder / "base"), files_of(folder / "experiment"), main)
+    extra = folder / "port_extra.yaml"
+    text = extra.read_text() if extra.exists() else ""
+    plan = PLAN + text.replace("{", "{{").replace("}", "}}")
+    base, experiment = files_of(folder / "base"), files_of(folder / "experiment")
+    repo = stale(make_repo, base, experiment, main, plan=plan)
     applied = run(repo)
     asked = sorted(flat(ask.text) for ask in applied.report.asks)
     if (folder / "expect.json").exists():
         wanted = json.loads((folder / "expect.json").read_text())
         assert asked == sorted(flat(text) for text in wanted["asks"])
+        reported = sorted(flat(hazard.text) for hazard in applied.report.hazards)
+        assert reported == sorted(flat(text) for text in wanted["hazards"])
+        if "rewritten" in wanted:
+            rewritten = [flat(s.text) for s in applied.report.sites if s.action == "rewrite"]
+            assert sorted(rewritten) == wanted["rewritten"]
     else:
         wanted = json.loads((folder / "expect_properties.json").read_text())
         rewritten = {flat(s.text) for s in applied.report.sites if s.action == "rewrite"}
@@ -92,7 +101,7 @@ def test_a_case_ports_as_expected_or_asks(make_repo, name):
         assert (applied.outcome, applied.exit_code) == ("asked", 3)
         assert repo.try_git("rev-parse", "--verify", "port/x").returncode
     elif main == expected:
-        assert applied.outcome == "nothing-to-do"
+        assert applied.outcome in ("already-applied", "empty", "nothing-to-do")
     else:
         assert applied.outcome == "created"
         ported = {path: repo.show("port/x", path) for path in expected}

@@ -318,7 +318,7 @@ def test_an_interruption_ends_the_check_and_says_one_line(
 def test_help_names_the_commands_and_the_exit_codes() -> None:
     done = subprocess.run(command("--help"), capture_output=True, text=True, check=True)
     listed = re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.M)
-    assert listed == ["apply", "verify", "review", "status", "demo"]
+    assert listed == ["apply", "verify", "review", "resolve", "status", "gate", "demo"]
     assert "3 a person must decide" in done.stdout
     assert not re.search(r"^  .*\.\.\.$", done.stdout, re.M)
 
@@ -368,6 +368,7 @@ main()
 @pytest.mark.parametrize(
     ("module", "number", "words"),
     [
+        ("shlex", signal.SIGINT, "nothing was changed"),
         ("typer", signal.SIGINT, "nothing was changed"),
         ("porttool.errors", signal.SIGINT, "nothing was changed"),
         ("porttool.git.repo", signal.SIGTERM, "nothing was changed"),

@@ -342,11 +342,11 @@ UNKNOWN = {
     "vars": ("def f(self): return vars(self)['net'].state_dict()", "through `vars()`"),
     "__dict__": ("def f(self): return self.__dict__['net'].state_dict()", "through `__dict__`"),
     "double star": (
-        "def f(self):\n    g(net=self.net)\n\n\ndef g(**kw):\n    kw['net'].state_dict()",
+        "def f(self, run):\n    run(g)\n\n\ndef g(**kw):\n    kw['net'].state_dict()",
         "it comes through `**kw` of `g`",
     ),
     "star": (
-        "def f(self):\n    g(self.net)\n\n\ndef g(*nets):\n    nets[0].state_dict()",
+        "def f(self, run):\n    run(g)\n\n\ndef g(*nets):\n    nets[0].state_dict()",
         "it comes through `*nets` of `g`",
     ),
     "given to a stranger": (

@@ -254,10 +254,9 @@ def test_annotation_without_room_for_a_module_settles_starred_arguments(
                         self.given = size
 
                 def build(*overrides):
-                    return Net(first(overrides))
+                    return Net(first(overrides)).state_dict()
 
-                def export():
-                    return build("a").state_dict()
+                register(build)
                 """
         }
     )

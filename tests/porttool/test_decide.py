@@ -26,8 +26,9 @@ from porttool.learning.lesson import Negative
 from porttool.source.syntax import Source, apply_edits, parse_source
 
 CASES = Path(__file__).parent / "cases" / "ports"
-EXACT = sorted(path.parent.name for path in CASES.glob("*/expect.json"))
-PROPERTIES = sorted(path.parent.name for path in CASES.glob("*/expect_properties.json"))
+# The others may need a plan of their own; `test_apply` runs them all.
+EXACT = sorted(path.parent.name for path in CASES.glob("[0-9]*/expect.json"))
+PROPERTIES = sorted(path.parent.name for path in CASES.glob("[0-9]*/expect_properties.json"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.gating.config_scope import Unclear, config_expression
 from porttool.gating.gate import gate_edits
 from porttool.learning.lesson import Lesson, Seed, SeedKind, Wrapper
-from porttool.plan.plan import SwitchPlan, load_plan
+from porttool.plan.plan import load_plan
+from porttool.plan.switch import SwitchPlan
 from porttool.source.syntax import (
     Source,
     Span,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
-from porttool.plan.plan import SwitchPlan, load_plan
+from porttool.plan.plan import load_plan
+from porttool.plan.switch import SwitchPlan
 from porttool.proving.proof import FileProof, Proof, prove_off, search_words
 
 CASE = Path(__file__).parent / "cases" / "gate"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
-from porttool.plan.plan import SwitchPlan, load_plan
+from porttool.plan.plan import load_plan
+from porttool.plan.switch import SwitchPlan
 from porttool.proving.proof import prove_off
 
 CASE = Path(__file__).parent / "cases" / "gate"

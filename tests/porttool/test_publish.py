@@ -240,10 +240,13 @@ def test_a_note_of_another_port_in_between_is_kept_and_ours_is_added(
         assert (read_note(repo, main), read_note(repo, tip)) == (b"first", b"ours")
         assert repo.ref(BRANCH) == tip
         rivals += [b"third", b"second"]
+        publish_with_note(repo, quarantine, [], commit=tip, text=b"new", by=BY, reason="again")
+        assert (read_note(repo, main), read_note(repo, tip)) == (b"third", b"new")
+        rivals += [b"%d" % number for number in range(100)]
         with pytest.raises(RefMoved) as caught:
-            publish_with_note(repo, quarantine, [], commit=tip, text=b"new", by=BY, reason="again")
+            publish_with_note(repo, quarantine, [], commit=tip, text=b"lost", by=BY, reason="again")
         assert (caught.value.ref, caught.value.where) == (NOTES, NOTES)
-        assert read_note(repo, tip) == b"ours"
+        assert read_note(repo, tip) == b"new"
 
 
 def test_a_branch_that_moved_is_not_tried_again(base: Any) -> None:

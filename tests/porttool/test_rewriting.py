@@ -12,13 +12,14 @@ from porttool.learning.neutral import is_neutral
 from porttool.learning.rewriting import (
     duplicates_receiver,
     is_pure,
+    lost_comments,
     match,
     matches,
-    one_line,
     pattern_expression,
     rewrite,
     why_not,
 )
+from porttool.source.expressions import comments_in, one_line
 from porttool.source.syntax import Source, TextEdit, parse_source, text_of
 
 WRAPPER = Wrapper()
@@ -298,3 +299,81 @@ def test_neutral_templates(before: str, after: str, neutral: bool) -> None:
 def test_one_line_keeps_the_tree(text: str, line: str) -> None:
     assert one_line(text) == line
     assert ast.dump(ast.parse(line, mode="eval")) == ast.dump(ast.parse(text, mode="eval"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shadowed"),
+    [
+        ("def f(clean):\n    return x.state_dict()\n", "clean"),
+        ("def f():\n    clean = 1\n    return x.state_dict()\n", "clean"),
+        ("def f():\n    return [x.state_dict() for clean in y]\n", "clean"),
+        ("def f():\n    from keys import clean\n    return x.state_dict()\n", None),
+        ("def f():\n    return [clean for clean in y], x.state_dict()\n", None),
+        ("class A:\n    clean = 1\n\n    def f(self):\n        return x.state_dict()\n", None),
+        ("class A:\n    clean = 1\n    state = x.state_dict()\n", "clean"),
+        ("clean = 1\nx.state_dict()\n", None),  # of the helper's own name: `helper_edits` tells
+    ],
+)
+def test_a_template_is_not_written_where_its_names_mean_something_else(
+    text: str, shadowed: str | None
+) -> None:
+    source = _source(text)
+    reason = why_not(source, SAVE, next(matches(SAVE, source.tree))[0])
+    wanted = f"the template uses `{shadowed}`, which is something else at this place"
+    assert reason == (wanted if shadowed else None)
+
+
+def test_what_a_template_binds_itself_shadows_nothing() -> None:
+    rule = _rule("$X.state_dict()", "{k: v for k, v in $X.state_dict().items()}")
+    source = _source("def f(k):\n    return x.state_dict()\n")
+    assert why_not(source, rule, next(matches(rule, source.tree))[0]) is None
+
+
+def test_an_imported_name_is_spelled_as_the_experiment_has_it_where_that_means_the_same() -> None:
+    rule = Rule(
+        "r",
+        "$X.f()",
+        "torch.nn.wrap($X)",
+        (),
+        neutral=True,
+        requires=("torch.nn.wrap",),
+        spelled=(("torch.nn.wrap", "nn.wrap"),),
+    )
+    assert _rewritten(rule, "import torch\nfrom torch import nn\nx.f()\n") == "nn.wrap(x)"
+    assert _rewritten(rule, "import torch.nn as m\nx.f()\n") == "m.wrap(x)"
+    assert _rewritten(rule, "x.f()\n") == "nn.wrap(x)"
+
+
+def test_a_method_of_an_imported_functions_name_is_no_helper() -> None:
+    rule = Rule(
+        "r",
+        "torch.save($X)",
+        "torch.save($X._orig_mod)",
+        (),
+        neutral=False,
+        requires=("torch.save",),
+        spelled=(("torch.save", "torch.save"),),
+    )
+    text = "import torch\n\n\ndef save(net):\n    torch.save(net)\n"
+    assert _found(rule, text) == ["torch.save(net)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("x.state_dict(  # all\n)", ("# all",)),
+        ("(x  # the net\n).state_dict()", ("# the net",)),
+        ("f(  # kept\n    1,\n).state_dict()", ()),
+        ("f('# no comment').state_dict()", ()),
+        ("x.state_dict()", ()),
+    ],
+)
+def test_comments_that_a_rewrite_would_drop(text: str, lost: tuple[str, ...]) -> None:
+    source = _source(f"({text}\n)\n")
+    rule = _rule("$X.state_dict()", "clean($X)", "clean")
+    node = next(matches(rule, source.tree))[0]
+    assert lost_comments(source, node, rewrite(source, rule, node)) == lost
+
+
+def test_comments_are_found_by_the_tokenizer() -> None:
+    assert comments_in("f('#', # one\n  2 # two\n)") == ["# one", "# two"]

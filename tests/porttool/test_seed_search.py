@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from textwrap import dedent
 
@@ -196,6 +197,54 @@ def test_deleted_stays_deleted() -> None:
         ("skip", ("main no longer constructs `self.nets` of `Learner.__init__`: nothing to wrap",))
     ]
     assert "self.nets" not in ported(main)
+
+
+def test_renamed_is_asked_and_an_answer_wraps_it_under_its_new_name() -> None:
+    main = re.sub(r"self\.net\b", "self.actor", BASE)
+    _, placed, decisions = place(main)
+    (asked,) = [decision for decision in decisions if decision.action == "ask"]
+    assert (asked.key, asked.line, asked.text) == (NET_KEY, 7, "nn.Linear(cfg.n, 2)")
+    assert "main still constructs `nn.Linear(cfg.n, 2)` (learner.py:7)" in asked.reasons[0]
+    assert [seed.target for seed in placed] == ["self.nets"]
+    onto, placed, decisions = place(main, answers={NET_KEY: "rewrite"})
+    assert decisions == ()
+    assert [seed.target for seed in placed] == ["self.actor", "self.nets"]
+    assert wrapped_texts(onto, placed[:1]) == ["nn.Linear(cfg.n, 2)"]
+    _, placed, (left,) = place(main, answers={NET_KEY: "skip"})
+    assert (left.action, [seed.target for seed in placed]) == ("skip", ["self.nets"])
+
+
+def test_still_read_though_nobody_assigns_it_is_asked() -> None:
+    main = BASE.replace("        self.net = nn.Linear(cfg.n, 2)\n", "        build(self)\n")
+    _, _, decisions = place(main)
+    (asked,) = [decision for decision in decisions if decision.action == "ask"]
+    assert asked.reasons[0].endswith("main still reads `self.net` (learner.py:9)")
+
+
+def test_another_construction_beside_it_is_asked() -> None:
+    main = BASE.replace(
+        "        self.net = nn.Linear(cfg.n, 2)\n",
+        "        self.net = nn.Linear(cfg.n, 2)\n"
+        "        if cfg.big:\n            self.net = nn.Linear(cfg.n, 9)\n",
+    )
+    onto, before = (
+        {"learner.py": parse_source("learner.py", text.encode())} for text in (main, BASE)
+    )
+    placed, (asked,) = place_seeds(onto, lesson_of(), before=before)
+    assert [seed.target for seed in placed] == ["self.nets"]
+    assert "in 2 places (learner.py:7, learner.py:9), the experiment in 1" in asked.reasons[0]
+
+
+def test_one_of_a_tuple_is_the_one_at_its_place() -> None:
+    base = BASE.replace(
+        "self.net = nn.Linear(cfg.n, 2)",
+        "self.other, self.net = nn.Linear(cfg.n, 2), nn.Linear(cfg.n, 2)",
+    )
+    experiment = base.replace("2), nn.Linear(cfg.n, 2)", "2), torch.compile(nn.Linear(cfg.n, 2))")
+    onto, placed, decisions = place(base, lesson_of(base, experiment))
+    assert decisions == ()
+    (seed,) = placed
+    assert onto["learner.py"].text[: seed.value.start].endswith("nn.Linear(cfg.n, 2), ")
 
 
 def test_file_that_moved_is_followed() -> None:

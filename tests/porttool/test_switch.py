@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from porttool.errors import NeedsPerson, PlanError
-from porttool.gating.settings import declare_yaml, derive_yaml, evaluate_precondition, plain_values
+from porttool.gating.settings import (
+    declare_key,
+    declare_yaml,
+    derive_yaml,
+    evaluate_precondition,
+    plain_values,
+)
 from porttool.gating.switch import declare_config
-from porttool.plan.plan import Plan, SwitchPlan, load_plan
+from porttool.plan.plan import Plan, load_plan
+from porttool.plan.switch import SwitchPlan
 from porttool.source.layout import line_length
 from porttool.source.syntax import parse_source
 
@@ -348,3 +355,37 @@ def test_the_trainers_own_files_take_the_switch(switch: SwitchPlan) -> None:
     settings = (ROOT / "configs/deep_cfr/default.yaml").read_bytes()
     section = plain_values(declare_yaml(settings, own))["compile"]
     assert (section["trainer"]["enabled"], section["inference_server"]["enabled"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "expected"),
+    [
+        (b"", "fast", b"fast: false\n"),
+        (b"a: 1  # one\n# end", "fast", b"a: 1  # one\n# end\nfast: false\n"),
+        (b"b: 2\r\na: 1\r\n", "fast", b"b: 2\r\na: 1\r\nfast: false\r\n"),
+        (b"\xef\xbb\xbfa: 1\n...\n", "fast", b"\xef\xbb\xbfa: 1\nfast: false\n...\n"),
+        (b"a: 1\n", "on", b'a: 1\n"on": false\n'),
+        (b"fast: false  # not yet\na: 1\n", "fast", b"fast: false  # not yet\na: 1\n"),
+    ],
+)
+def test_a_flat_switch_goes_to_the_end_of_a_settings_file(
+    data: bytes, key: str, expected: bytes
+) -> None:
+    assert declare_key(data, key) == expected
+    assert declare_key(expected, key) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"fast: true\n", "`fast` that is not off"),
+        (b"fast: 0\n", "`fast` that is not off"),
+        (b"- 1\n", "not a mapping"),
+        (b"{a: 1}\n", "flow style"),
+        (b"a: [\n", "not YAML"),
+        (b"a: 1\n--- \nb: 2\n", "not YAML"),
+    ],
+)
+def test_a_settings_file_that_cannot_take_a_flat_switch_is_refused(data: bytes, told: str) -> None:
+    with pytest.raises(NeedsPerson, match=told):
+        declare_key(data, "fast", path="run.yaml")

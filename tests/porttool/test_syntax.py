@@ -1,18 +1,18 @@
 """Sources keep every byte that no edit covers, and names mean what Python says they mean."""
 
 import ast
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from porttool.errors import UnparsableSource
+from porttool.errors import NeedsNewerPython, UnparsableSource
+from porttool.source.inserts import insert_definition, insert_import
 from porttool.source.syntax import (
     Names,
     TextEdit,
     apply_edits,
-    insert_definition,
-    insert_import,
     parents,
     parse_source,
     qualname,
@@ -69,6 +69,65 @@ def test_a_file_that_does_not_parse_is_refused_with_its_line(data, line):
     with pytest.raises(UnparsableSource) as caught:
         parse_source("pkg/a.py", data)
     assert caught.value.where == (f"pkg/a.py:{line}" if line else "pkg/a.py")
+
+
+NEWER = [
+    ("type Number = int", (3, 12)),
+    ("type Pair[T] = tuple[T, T]", (3, 12)),
+    ("def first[T](items: list[T]) -> T: ...", (3, 12)),
+    ("class Box[T]: ...", (3, 12)),
+    ("async def last[*Ts](*items: *Ts): ...", (3, 12)),
+    ('text = f"{weights["a"]}"', (3, 12)),
+    ('text = f"{weights["a b"]!r:>10}"', (3, 12)),
+    ("text = f'{chr(10).join(['\\n'])}'", (3, 12)),
+    ("try: ...\nexcept OSError, ValueError: ...", (3, 14)),
+    ('text = t"{name}"', (3, 14)),
+    ("text = rt'{name}'", (3, 14)),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"), [case for case in NEWER if case[1] > sys.version_info[:2]]
+)
+def test_a_file_for_a_newer_python_says_which(text, needed):
+    with pytest.raises(NeedsNewerPython) as caught:
+        source_of(f"x = 1\n{text}\n")
+    assert caught.value.needed == needed
+    name = ".".join(map(str, needed))
+    assert caught.value.what == f"a.py needs Python {name} to be read"
+    assert caught.value.where in ("a.py:2", "a.py:3")
+    assert f"python{name} -m porttool" in caught.value.next
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "print 1",
+        "type = = 3",
+        "except OSError: ...",
+        'text = "{" + [',
+        "def f(x: list[int]) -> 3 3: ...",
+        "exec 'code' in {}",
+        "start'",
+    ],
+)
+def test_a_mistake_is_not_taken_for_a_newer_python(text):
+    with pytest.raises(UnparsableSource) as caught:
+        source_of(f"x = 1\n{text}\n")
+    assert type(caught.value) is UnparsableSource
+    assert caught.value.where == "a.py:2"
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line():
+    with pytest.raises(UnparsableSource) as caught:
+        parse_source("a.py", b"x = 1\r\ny = 2\r\n# \xff\r\n")
+    assert caught.value.where == "a.py:3"
+
+
+def test_an_edit_of_mixed_line_ends_takes_the_one_of_its_line():
+    source = parse_source("a.py", b"a = 1\r\nb = 2\nc = 3\rd = 4")
+    edits = [TextEdit(at, at, "\n") for at in (0, 7, 13, len(source.text))]
+    assert apply_edits(source, edits) == b"\r\na = 1\r\n\nb = 2\n\rc = 3\rd = 4\r"
 
 
 def test_spans_count_characters_behind_wide_ones():
@@ -152,6 +211,46 @@ def test_what_a_call_means(text, meaning):
 def test_how_a_file_can_spell_it(text, spelling):
     tree = ast.parse(text)
     assert Names(tree).spelling("torch.compile", tree.body[-1]) == spelling
+
+
+@pytest.mark.parametrize(
+    ("text", "spelling", "binds"),
+    [
+        ("if TYPE_CHECKING:\n    import torch\n", None, False),
+        (
+            "if typing.TYPE_CHECKING:\n    from torch import compile\n    import torch\n",
+            None,
+            False,
+        ),
+        ("if TYPE_CHECKING:\n    if x:\n        import torch\n", None, False),
+        ("if TYPE_CHECKING:\n    pass\nelse:\n    import torch\n", "torch.compile", True),
+        ("if TYPE_CHECKING:\n    import torch\nimport torch\n", "torch.compile", True),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = None\n", "torch.compile", True),
+        ("try:\n    import torch\nexcept ImportError:\n    torch = fake\n", None, True),
+        ("import torch\ntorch = None\n", None, True),
+        ("torch = None\n", None, True),
+    ],
+)
+def test_an_import_that_may_not_happen(text, spelling, binds):
+    tree = source_of(text).tree
+    names = Names(tree)
+    assert names.spelling("torch.compile", tree) == spelling
+    assert names.binds("torch", tree) is binds
+
+
+def test_the_experiments_own_spelling_comes_first_where_it_means_the_same():
+    tree = source_of("import torch\nfrom torch import nn, compile as c\n").tree
+    names = Names(tree)
+    assert names.spelling("torch.compile", tree) == "torch.compile"
+    assert names.spelling("torch.compile", tree, ["fast", "nn.compile", "c"]) == "c"
+
+
+def test_only_scopes_inside_of_the_module_shadow():
+    tree = source_of("x = 1\n\n\ndef f(y):\n    return [z for z in x]\n").tree
+    names = Names(tree)
+    inner = tree.body[1].body[0].value.elt
+    assert [name for name in "xyz" if names.shadows(name, inner)] == ["y", "z"]
+    assert [name for name in "xyz" if names.binds(name, inner)] == ["x", "y", "z"]
 
 
 def test_a_qualified_name_counts_classes_and_functions():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import members
+from porttool.deciding.dataflow import decorated, members
 from porttool.deciding.dataflow.fileindex import FileIndex, Scope
 from porttool.deciding.dataflow.project import ClassInfo, decorators
 from porttool.deciding.dataflow.values import (
@@ -25,8 +26,20 @@ if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
 
 
-def argument(site: CallSite, scope: Scope, name: str) -> ast.expr | str | None:
-    """Return the expression for a parameter, None for its default, or why nobody can tell."""
+@dataclass(frozen=True)
+class Spread:
+    """A parameter that starred arguments may give: which of them, and where in them it stands.
+
+    `exact` says that it stands nowhere else.
+    """
+
+    sources: tuple[ast.expr, ...]
+    key: int | str
+    exact: bool
+
+
+def argument(site: CallSite, scope: Scope, name: str) -> ast.expr | Spread | None:
+    """Return the expression for a parameter, None for its default, or what it is taken out of."""
     assert site.call is not None  # nobody knows what is given where there is no call
     if site.values is None:
         return bind(scope, site.call.args, site.call.keywords, name, site.skip)
@@ -51,7 +64,7 @@ def bind(
     keywords: list[ast.keyword],
     name: str,
     skip: int,
-) -> ast.expr | str | None:
+) -> ast.expr | Spread | None:
     """Match a parameter with the arguments of one call; `skip` parameters are filled already."""
     node = scope.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -63,21 +76,23 @@ def bind(
         position = positional.index(name)
         for i, argument in enumerate(arguments):
             if isinstance(argument, ast.Starred):
-                return "it comes out of a starred argument"
+                rest = tuple(arguments[i:])
+                return Spread(rest, position - i, exact=len(rest) == 1)
             if i == position:
                 return argument
-    if any(keyword.arg is None for keyword in keywords):
-        return "it may come out of a double-starred argument"
-    return None
+    double = tuple(keyword.value for keyword in keywords if keyword.arg is None)
+    return Spread(double, name, exact=True) if double else None
 
 
-def given(scope: Scope, call: ast.Call, name: str) -> ast.expr | str | None:
+def given(scope: Scope, call: ast.Call, name: str, skip: int) -> ast.expr | Spread | None:
     """Match a parameter with the arguments of a direct call."""
-    skip = 0
-    own = receiver_name(scope)
-    if own is not None and not _passes_receiver(scope, call):
-        skip = 1
     return bind(scope, call.args, call.keywords, name, skip)
+
+
+def filled(scope: Scope, call: ast.Call) -> int:
+    """Return how many parameters a direct call fills by itself: one where there is an object."""
+    own = receiver_name(scope)
+    return 1 if own is not None and not _passes_receiver(scope, call) else 0
 
 
 def _passes_receiver(scope: Scope, call: ast.Call) -> bool:
@@ -114,7 +129,7 @@ def call_sites(flow: Evaluation, scope: Scope) -> list[CallSite]:
 def _sites(flow: Evaluation, scope: Scope) -> Iterator[CallSite]:
     if scope.name == "<lambda>":
         above = scope.file.above.get(scope.node)
-        yield from _handed_on(scope.node, scope.file, above, skip=0)
+        yield from _handed_on(flow, scope.node, scope.file, above, skip=0)
         return
     cls = flow.project.class_of(scope.owner)
     if cls is not None and scope.name in ("__init__", "__new__"):
@@ -122,6 +137,13 @@ def _sites(flow: Evaluation, scope: Scope) -> Iterator[CallSite]:
             yield CallSite(Place(call, file), call, skip=1)
         yield from _initialisations(flow, cls)
         return
+    if cls is not None and "setter" in decorators(scope):
+        yield from _by_assignment(flow, cls, scope.name)
+        return
+    if cls is not None and scope.name in ("__setitem__", "__call__"):
+        yield from _by_syntax(flow, cls, scope.name)
+    for decorator in decorated.decorators_with_own_calls(flow, scope):
+        yield CallSite(Place(decorator, scope.file), None)
     for use, file in flow.project.uses(scope.name):
         match = _refers(flow, use, file, scope)
         if match is None:
@@ -131,7 +153,47 @@ def _sites(flow: Evaluation, scope: Scope) -> Iterator[CallSite]:
         if isinstance(above, ast.Call) and above.func is use:
             yield CallSite(Place(use, file), above, skip=skip, doubtful=match == "doubtful")
         elif match != "doubtful":
-            yield from _handed_on(use, file, above, skip)
+            yield from _handed_on(flow, use, file, above, skip)
+
+
+def _by_assignment(flow: Evaluation, cls: ClassInfo, name: str) -> Iterator[CallSite]:
+    """Yield the assignments that run a property's setter."""
+    family = set(cls.family())
+    for binding in flow.project.stores(name):
+        target, file = binding.target, binding.scope.file
+        assert isinstance(target, ast.Attribute)
+        atoms = flow.value(target.value, flow.frame(file))
+        if not any(isinstance(atom, Instance) and atom.cls in family for atom in atoms):
+            continue
+        if binding.value is None or binding.route or binding.kind != "assign":
+            yield CallSite(Place(target, file), None)
+            continue
+        call = flow.stand_in(target, target.value, (binding.value,))
+        yield CallSite(Place(target, file), call, skip=1)
+
+
+def _by_syntax(flow: Evaluation, cls: ClassInfo, name: str) -> Iterator[CallSite]:
+    """Yield where `object[key] = value` or `object(...)` calls a method of a class."""
+    family = set(cls.family())
+
+    def is_one(node: ast.expr, file: FileIndex) -> bool:
+        atoms = flow.value(node, flow.frame(file))
+        return any(isinstance(atom, Instance) and atom.cls in family for atom in atoms)
+
+    for file in flow.project.files.values():
+        for binding in file.items if name == "__setitem__" else ():
+            target = binding.target
+            if not isinstance(target, ast.Subscript) or not is_one(target.value, file):
+                continue
+            if binding.value is None or binding.route or binding.kind != "assign":
+                yield CallSite(Place(target, file), None)
+                continue
+            call = flow.stand_in(target, target.value, (target.slice, binding.value))
+            yield CallSite(Place(target, file), call, skip=1)
+        for calls in file.calls.values() if name == "__call__" else ():
+            for call in calls:
+                if is_one(call.func, file):
+                    yield CallSite(Place(call, file), call, skip=1)
 
 
 def _refers(
@@ -153,7 +215,7 @@ def _refers(
 
 
 def _handed_on(
-    use: ast.AST, file: FileIndex, above: ast.AST | None, skip: int
+    flow: Evaluation, use: ast.AST, file: FileIndex, above: ast.AST | None, skip: int
 ) -> Iterator[CallSite]:
     """Follow a function that is an argument: of `map`, `submit`, `Thread`, or of anything."""
     keyword = above if isinstance(above, ast.keyword) else None
@@ -182,8 +244,11 @@ def _handed_on(
         if values is None or elements:
             yield CallSite(Place(use, file), call, elements, extra, skip=skip)
             return
-    if place == 0 and last in ("map", "filter", "imap", "imap_unordered"):
+    if place == 0 and last in ("map", "filter", "imap", "imap_unordered", "map_async"):
         yield CallSite(Place(use, file), call, tuple(call.args[1:]), each=True, skip=skip)
+    elif place == 0 and last in ("starmap", "starmap_async") and len(call.args) > 1:
+        packed = (flow.starred(call.args[1]),)
+        yield CallSite(Place(use, file), call, packed, each=True, skip=skip)
     elif place == 0 and last in ("submit", "partial", "apply_async", "call_soon", "to_thread"):
         rest = call.args[1:]
         if last == "apply_async" and rest and isinstance(rest[0], ast.Tuple):
@@ -254,11 +319,20 @@ def _initialisations(flow: Evaluation, cls: ClassInfo) -> Iterator[CallSite]:
                 yield CallSite(Place(call, file), call)
 
 
+def _declares_field(statement: ast.Assign) -> bool:
+    made = statement.value
+    if not isinstance(made, ast.Call):
+        return False
+    return members.last_name(made.func) in ("field", "attrib", "ib", "Field")
+
+
 def fields(cls: ClassInfo) -> list[str]:
     """Return the annotated fields in the order of a generated constructor."""
     names: dict[str, None] = {}
     for ancestor in reversed(cls.ancestors()):
         for statement in ancestor.node.body:
+            if isinstance(statement, ast.Assign) and _declares_field(statement):
+                names |= {t.id: None for t in statement.targets if isinstance(t, ast.Name)}
             if not isinstance(statement, ast.AnnAssign):
                 continue
             inherited = "ClassVar" in ast.unparse(statement.annotation)

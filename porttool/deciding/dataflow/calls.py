@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import callers, containers, declared, members, outside
+from porttool.deciding.dataflow import (
+    callers,
+    containers,
+    declared,
+    makers,
+    members,
+    opaque,
+    outside,
+    parts,
+    records,
+)
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
 from porttool.deciding.dataflow.project import decorators
 from porttool.deciding.dataflow.values import (
@@ -22,6 +32,7 @@ from porttool.deciding.dataflow.values import (
     Partial,
     Place,
     Plain,
+    RecordType,
     Unknown,
     Value,
     Wrapped,
@@ -32,6 +43,16 @@ from porttool.deciding.dataflow.values import (
 
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
+
+_OF_MAPPINGS = ("get", "pop", "setdefault", "values", "items")
+# Methods of a torch module that give its parts.
+_PARTS = {
+    "children": "parts",
+    "modules": "parts",
+    "named_children": "named parts",
+    "named_modules": "named parts",
+    "get_submodule": "part",
+}
 
 
 def called(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
@@ -56,11 +77,17 @@ def _method(flow: Evaluation, atom: Atom, name: str, node: ast.Call, frame: Fram
     if isinstance(atom, Wrapped | Nested):
         if name in outside.SAME_OBJECT:
             return {atom: None}
-        return {Plain(_result_of(name), place): None}
+        if name in ("modules", "named_modules"):
+            parts = "parts" if name == "modules" else "named parts"
+            return {Box(parts, node, frame): None}  # the wrapper itself is the first
+        return {Plain(opaque.result_of(name), place): None}
     if isinstance(atom, Plain):
-        return {atom if name in outside.SAME_OBJECT else Plain(_result_of(name), place): None}
+        # `pool.apply(f, (x,))` is not `module.apply(f)`.
+        if name in outside.SAME_OBJECT and len(node.args) < 2:
+            return {atom: None}
+        return opaque.method(flow, atom, name, node, frame)
     if isinstance(atom, Box):
-        return containers.method(flow, atom, name, node, frame)
+        return makers.method(flow, atom, name, node, frame)
     if isinstance(atom, Nothing):
         return {}
     if isinstance(atom, Unknown) and name in outside.SAME_OBJECT:
@@ -68,36 +95,66 @@ def _method(flow: Evaluation, atom: Atom, name: str, node: ast.Call, frame: Fram
     if isinstance(atom, Instance) and not members.methods(atom.cls, name, upward=atom.upward):
         value = members.member(flow, atom, name, Place(node.func, frame.file))
         if all(isinstance(other, Unknown) for other in value):
-            # Inherited from a class that is not analysed.
-            if atom.cls.is_module and name in outside.SAME_OBJECT:
-                return {atom: None}
-            return {Plain(_result_of(name), place): None}
+            return _inherited(flow, atom, name, node, frame)
     found: list[Value] = []
     for target in members.member(flow, atom, name, Place(node.func, frame.file)):
         found.append(applied(flow, target, node, frame))
     return union(found)
 
 
-def _result_of(name: str) -> str:
-    if name == "state_dict":
-        return "a state dict"
-    return f"what `{name}()` gives"
+def _inherited(flow: Evaluation, atom: Instance, name: str, node: ast.Call, frame: Frame) -> Value:
+    """Return what a method gives that comes from a class which is not analysed."""
+    place = Place(node, frame.file)
+    own = records.own_container(flow, atom)
+    if atom.cls.is_module and name in outside.SAME_OBJECT:
+        return {atom: None}
+    if name == "_replace":
+        return {atom: None}
+    if atom.cls.is_module and name in _PARTS:
+        inside = union((parts.owned(flow, atom.cls), {Plain("a part of a module", place): None}))
+        return inside if name == "get_submodule" else {Box(_PARTS[name], node, frame): None}
+    if name in _OF_MAPPINGS and members.methods(atom.cls, "__getitem__") and not own:
+        if name in ("values", "items"):
+            return {Box(name, node, frame): None}
+        rest = [flow.value(argument, frame) for argument in node.args[1:]]
+        return union([special(flow, atom, "__getitem__", place), *rest])
+    if own:
+        boxes = [box for box in own if isinstance(box, Box)]
+        return union([makers.method(flow, box, name, node, frame) for box in boxes])
+    if name in ("__getattribute__", "__getattr__"):
+        return {Unknown(f"it is looked up by name, through `{name}`", sure=True): None}
+    return {Plain(opaque.result_of(name), place, opaque.origin_of(atom)): None}
 
 
 def applied(flow: Evaluation, atom: Atom, node: ast.Call, frame: Frame) -> Value:
     """Return what calling one possibility gives."""
     place = Place(node, frame.file)
+    if _is_wrapper(flow, atom):
+        return {Wrapped(place): None}
     match atom:
         case Function(scope, receiver):
             return returned(flow, scope, flow.call_frame(scope, node, frame, receiver))
         case ClassRef(cls):
+            if any(name.endswith("TypedDict") for name in cls.outside):
+                return {Box("dict call", node, frame): None}
             return {Instance(cls): None}
         case Instance():
             if members.methods(atom.cls, "__call__"):
                 return special(flow, atom, "__call__", place, call=node, frame=frame)
             return {Plain("an output", place): None}
+        case RecordType(fields):
+            flow.fields[node] = fields
+            return {Box("record", node, frame): None}
         case Partial(function):
-            return applied(flow, function, node, flow.frame(frame.file))
+            given = flow.stand_in(
+                node,
+                atom.call.args[0],
+                (*atom.call.args[1:], *node.args),
+                (*atom.call.keywords, *node.keywords),
+            )
+            # Its arguments come from two places; names mean the same in both of one function.
+            same = atom.frame is frame or atom.frame.function is None
+            return applied(flow, function, given, frame if same else flow.frame(frame.file))
         case Outside(dotted):
             return outside.called(flow, dotted, node, frame)
         case Unknown():
@@ -106,8 +163,21 @@ def applied(flow: Evaluation, atom: Atom, node: ast.Call, frame: Frame) -> Value
             return {Unknown(atom.reason, hint=name or atom.hint, sure=atom.sure): None}
         case ModuleRef() | Nothing():
             return {}
+        case Plain() if atom.of is not None:
+            return opaque.method(flow, atom, "it", node, frame)
         case _:
             return {Plain("an output", place): None}
+
+
+def _is_wrapper(flow: Evaluation, atom: Atom) -> bool:
+    """Tell whether a class or function of the analysed files is the wrapper."""
+    if isinstance(atom, ClassRef):
+        scope = atom.cls.scope
+    elif isinstance(atom, Function) and atom.receiver is None:
+        scope = atom.scope
+    else:
+        return False
+    return flow.wrapper.is_defined(scope.file.path, scope.qualname)
 
 
 def special(
@@ -126,7 +196,43 @@ def special(
         if call is not None and frame is not None:
             inner = flow.call_frame(scope, call, frame, atom)
         found.append(returned(flow, scope, inner))
-    return union(found) if found else {Plain(f"what `{name}` gives", place): None}
+    if found:
+        return union(found)
+    return {Plain(f"what `{name}` gives", place, opaque.origin_of(atom)): None}
+
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitOr: "or",
+    ast.BitAnd: "and",
+    ast.BitXor: "xor",
+    ast.USub: "neg",
+    ast.UAdd: "pos",
+    ast.Invert: "invert",
+}
+
+
+def by_operator(flow: Evaluation, node: ast.BinOp | ast.UnaryOp, frame: Frame) -> Value:
+    """Return what an operator gives: a number, but for objects whose class defines it."""
+    place = Place(node, frame.file)
+    name = _OPERATORS.get(type(node.op))
+    found: list[Value] = [{Plain("a result of arithmetic", place): None}]
+    operands = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.operand,)
+    for side, operand in zip(("", "r"), operands, strict=False):
+        for atom in flow.value(operand, frame) if name else ():
+            method = f"__{side}{name}__"
+            if isinstance(atom, Instance) and members.methods(atom.cls, method):
+                found.append(special(flow, atom, method, place))
+    return union(found[1:] or found)
 
 
 def iterated(flow: Evaluation, atom: Instance, place: Place) -> Value:
@@ -162,14 +268,21 @@ def _returned(flow: Evaluation, scope: Scope, frame: Frame) -> Value:
 def entered(flow: Evaluation, value: Value, binding: Binding, frame: Frame) -> Value:
     """Return what `with` hands to its name."""
     del frame
-    found: list[Value] = []
     assert binding.value is not None
-    place = Place(binding.value, binding.scope.file)
+    return handed_by(flow, value, Place(binding.value, binding.scope.file))
+
+
+def handed_by(flow: Evaluation, value: Value, place: Place) -> Value:
+    """Return what context managers hand over when they are entered."""
+    found: list[Value] = []
     for atom, way in value.items():
         if isinstance(atom, Box) and atom.kind == "yields":
             found.append(prefixed(way, containers.contents(flow, atom)))
         elif isinstance(atom, Instance):
-            found.append(prefixed(way, special(flow, atom, "__enter__", place)))
+            names = [n for n in ("__enter__", "__aenter__") if members.methods(atom.cls, n)]
+            # Without any it comes from a class that is not analysed, and most often gives itself.
+            given = [special(flow, atom, name, place) for name in names] or [{atom: None}]
+            found.append(prefixed(way, union(given)))
         else:
             found.append({atom: way})
     return union(found)
@@ -181,14 +294,43 @@ def mapped(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
         return {}
     found: list[Value] = []
     for atom in flow.value(node.args[0], frame):
-        if isinstance(atom, Function):
+        if _is_wrapper(flow, atom):
+            found.append({Wrapped(Place(node, frame.file)): None})
+        elif isinstance(atom, Function):
             found.append(returned(flow, atom.scope, flow.frame(atom.scope.file)))
         elif isinstance(atom, ClassRef):
             found.append({Instance(atom.cls): None})
-        elif isinstance(atom, Outside) and atom.name == flow.callee:
+        elif isinstance(atom, Outside) and flow.wrapper.is_called(atom.name):
             found.append({Wrapped(Place(node, frame.file)): None})
+        elif isinstance(atom, Partial) and isinstance(atom.function, Function):
+            scope = atom.function.scope
+            found.append(returned(flow, scope, flow.frame(scope.file)))
         else:
-            found.append({Plain("what a mapped function gives", Place(node, frame.file)): None})
+            # `map` with a function of which nothing is known, a method of a data frame, ...
+            held = opaque.held_by_arguments(flow, node, frame)
+            place = Place(node, frame.file)
+            why = f"what is mapped at {place.at} may come back as it is"
+            doubt: Value = {Unknown(why, sure=True): next(iter(held.values()))} if held else {}
+            found.append(doubt or {Plain("what a mapped function gives", place): None})
+    return union(found)
+
+
+def run(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
+    """Return what a function gives that a call hands to somebody who runs it (`submit(f, x)`)."""
+    name = members.last_name(node.func)
+    first = 1 if name == "run_in_executor" else 0
+    if len(node.args) <= first:
+        return {}
+    arguments, keywords = tuple(node.args[first + 1 :]), tuple(node.keywords)
+    if name in ("apply", "apply_async"):
+        packed = next((k.value for k in keywords if k.arg == "args"), None)
+        packed = arguments[0] if packed is None and arguments else packed
+        arguments = (flow.starred(packed),) if packed else ()
+        if isinstance(packed, ast.Tuple | ast.List):
+            arguments = tuple(packed.elts)
+        keywords = ()
+    call = flow.stand_in(node, node.args[first], arguments, keywords)
+    found = [applied(flow, atom, call, frame) for atom in flow.value(node.args[first], frame)]
     return union(found)
 
 
@@ -208,14 +350,19 @@ def parameter(flow: Evaluation, binding: Binding, frame: Frame) -> Value:
             return {frame.receiver: None}
         cls = flow.project.class_of(scope.owner)
         if cls is not None:
-            kind = "classmethod" in decorators(scope)
-            return {ClassRef(cls) if kind else Instance(cls): None}
+            of_class = "classmethod" in decorators(scope)
+            return {ClassRef(cls) if of_class else Instance(cls): None}
+    bound = frame.function is scope and frame.receiver is not None and scope.owner is None
+    first = [*node.args.posonlyargs, *node.args.args][:1]
+    if bound and first == [argument] and frame.receiver is not None:
+        return {frame.receiver: None}  # what a decorator put in place of a method
     if argument in (node.args.vararg, node.args.kwarg):
-        stars = "*" if argument is node.args.vararg else "**"
-        why = f"it comes through `{stars}{argument.arg}` of `{scope.name}`"
-        return {Unknown(f"{why} ({Place(argument, scope.file).at})", sure=True): None}
+        kind = "arguments given" if argument is node.args.vararg else "keywords"
+        known = frame if frame.function is scope else flow.frame(scope.file)
+        return {Box(kind, argument, known): None}
     if frame.function is scope and frame.call is not None and frame.caller is not None:
-        given = callers.given(scope, frame.call, argument.arg)
+        skip = 1 if bound else callers.filled(scope, frame.call)
+        given = callers.given(scope, frame.call, argument.arg, skip)
         value = _from_call(flow, scope, argument, given, frame=frame.caller, call=frame.call)
     else:
         value = _from_all_calls(flow, scope, argument)
@@ -274,14 +421,18 @@ def _from_call(
     flow: Evaluation,
     scope: Scope,
     argument: ast.arg,
-    given: ast.expr | str | None,
+    given: ast.expr | callers.Spread | None,
     *,
     frame: Frame,
     call: ast.Call,
     each: bool = False,
 ) -> Value:
-    if isinstance(given, str):
-        return {Unknown(f"{given} ({Place(call, frame.file).at})", argument.arg, sure=True): None}
+    if isinstance(given, callers.Spread):
+        value = _out_of(flow, given, argument.arg, frame=frame, call=call, each=each)
+        return value or _default(flow, scope, argument.arg)
+    if given is None and members.last_name(call.func) == "partial":
+        why = f"`partial` leaves `{argument.arg}` open at {Place(call, frame.file).at}"
+        return {Unknown(why, hint=argument.arg): None}
     if given is None:
         return _default(flow, scope, argument.arg)
     place = Place(given, frame.file)
@@ -289,6 +440,41 @@ def _from_call(
     if each:
         value = containers.iterate(flow, value, place)
     return stepped(value, Place(argument, scope.file), "is given", place, place)
+
+
+def _out_of(
+    flow: Evaluation,
+    spread: callers.Spread,
+    name: str,
+    *,
+    frame: Frame,
+    call: ast.Call,
+    each: bool,
+) -> Value:
+    """Return what starred arguments give a parameter."""
+    found: list[Value] = []
+    for source in spread.sources:
+        inner = source.value if isinstance(source, ast.Starred) else source
+        place = Place(inner, frame.file)
+        value = flow.value(inner, frame)
+        value = containers.iterate(flow, value, place) if each else value
+        if not isinstance(source, ast.Starred) and isinstance(spread.key, int):
+            found.append(value)  # stands behind a starred one
+            continue
+        for atom, way in value.items():
+            if isinstance(atom, Box) and isinstance(spread.key, str):
+                inside = containers.dict_values(flow, atom, spread.key)
+                inside = inside if containers.is_dict(atom) else {}
+            elif isinstance(atom, Box) and spread.exact:
+                inside = containers.component(flow, {atom: None}, spread.key, place)
+            elif isinstance(atom, Box):
+                inside = containers.contents(flow, atom)
+            else:
+                stars = "double-starred" if isinstance(spread.key, str) else "starred"
+                why = f"it comes out of a {stars} argument ({Place(call, frame.file).at})"
+                inside = {Unknown(why, hint=name, sure=True): None}
+            found.append(prefixed(way, inside))
+    return union(found)
 
 
 def _default(flow: Evaluation, scope: Scope, name: str) -> Value:

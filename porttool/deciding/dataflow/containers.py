@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import calls, outside
-from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Route
+from porttool.deciding.dataflow import calls, declared, members, parts, records
+from porttool.deciding.dataflow.additions import added
+from porttool.deciding.dataflow.fileindex import Binding, Part, Taken
 from porttool.deciding.dataflow.values import (
     Atom,
     Box,
@@ -16,6 +15,7 @@ from porttool.deciding.dataflow.values import (
     Instance,
     Nested,
     Nothing,
+    Outside,
     Place,
     Plain,
     Unknown,
@@ -29,10 +29,19 @@ from porttool.deciding.dataflow.values import (
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
 
-DICTS = ("dict", "dict comprehension", "dict call", "module dict", "joined dicts", "wrapped dict")
-_ADDS = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "put": 0, "setdefault": 1}
-_ADDS_MANY = ("extend", "extendleft", "update")
-_COPIES = ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter", "deque")
+_OBJECTS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple, ast.Await)
+DICTS = (
+    "dict",
+    "dict comprehension",
+    "dict call",
+    "default dict",
+    "module dict",
+    "joined dicts",
+    "wrapped dict",
+    "namespace",
+    "keywords",
+    "own dict",
+)
 
 
 def iterate(flow: Evaluation, value: Value, place: Place) -> Value:
@@ -40,14 +49,15 @@ def iterate(flow: Evaluation, value: Value, place: Place) -> Value:
     found: list[Value] = []
     for atom, way in value.items():
         if isinstance(atom, Box):
-            keys = atom.kind in DICTS
-            inside: Value = {Plain("a key", place): None} if keys else contents(flow, atom)
+            inside = keys(flow, atom) if atom.kind in DICTS else contents(flow, atom)
             found.append(prefixed(way, inside))
         elif isinstance(atom, Wrapped | Nested):
             # A wrapped nn.Sequential gives its plain parts.
             found.append({Plain("a part of a wrapped module", place): None})
         elif isinstance(atom, Instance):
-            found.append(prefixed(way, calls.iterated(flow, atom, place)))
+            own = records.own_container(flow, atom)
+            inside = iterate(flow, own, place) if own else calls.iterated(flow, atom, place)
+            found.append(prefixed(way, inside))
         elif isinstance(atom, Unknown | Plain):
             found.append({atom: way})
         elif not isinstance(atom, Nothing):
@@ -55,11 +65,44 @@ def iterate(flow: Evaluation, value: Value, place: Place) -> Value:
     return union(found)
 
 
-def component(flow: Evaluation, value: Value, part: int | str, place: Place) -> Value:
-    """Return what unpacking gives one target: a position, or "*" for the rest."""
+def keys(flow: Evaluation, box: Box) -> Value:
+    """Return the keys of a dictionary, as far as they are worth a look: objects can be keys too."""
+    return flow.cell(("keys", box), lambda: _keys(flow, box))
+
+
+def _keys(flow: Evaluation, box: Box) -> Value:
+    node, frame = box.node, box.frame
+    found: list[Value] = [{Plain("a key", Place(node, frame.file)): None}]
+    if isinstance(node, ast.Dict):
+        found += [flow.value(key, frame) for key in node.keys if isinstance(key, _OBJECTS)]
+        copied = [v for k, v in zip(node.keys, node.values, strict=True) if k is None]
+        found += [_iterated(flow, value, frame) for value in copied]
+    elif isinstance(node, ast.DictComp):
+        found.append(flow.value(node.key, frame))
+    elif isinstance(node, ast.Call) and box.kind in ("dict call", "default dict"):
+        for argument in node.args:
+            for atom, way in flow.value(argument, frame).items():
+                if isinstance(atom, Box) and atom.kind in DICTS:
+                    found.append(prefixed(way, keys(flow, atom)))
+                elif isinstance(atom, Box):
+                    pairs = prefixed(way, contents(flow, atom))
+                    found.append(component(flow, pairs, 0, Place(node, frame.file)))
+    for addition in flow.additions(box):
+        target = addition.node.target if isinstance(addition.node, Binding) else None
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, _OBJECTS):
+            found.append(flow.value(target.slice, flow.frame(addition.file)))
+    return union(found)
+
+
+def component(flow: Evaluation, value: Value, part: Part, place: Place) -> Value:
+    """Return what unpacking or matching gives one target: a position, "*" for the rest, a key."""
     found: list[Value] = []
+    if isinstance(part, Taken):
+        return records.taken(flow, value, part, place)
     for atom, way in value.items():
-        if not isinstance(atom, Box):
+        if isinstance(atom, Instance) and (own := records.own_container(flow, atom)):
+            found.append(prefixed(way, component(flow, own, part, place)))
+        elif not isinstance(atom, Box):
             found.append(iterate(flow, {atom: way}, place))
         elif part == "*":
             found.append({Box("rest", atom.node, atom.frame): way})
@@ -77,35 +120,43 @@ def item(flow: Evaluation, value: Value, key: ast.expr, place: Place) -> Value:
             if isinstance(key, ast.Slice):
                 found.append({atom: way})
             else:
-                found.append(prefixed(way, _at_key(flow, atom, key)))
+                found.append(prefixed(way, at_key(flow, atom, key)))
         elif isinstance(atom, Wrapped | Nested):
             found.append({Plain("a part of a wrapped module", place): None})
         elif isinstance(atom, Instance):
-            found.append(prefixed(way, calls.special(flow, atom, "__getitem__", place)))
+            own = records.own_container(flow, atom)
+            own = own if not members.methods(atom.cls, "__getitem__") else {}
+            inside = item(flow, own, key, place) if own else {}
+            inside = inside or calls.special(flow, atom, "__getitem__", place)
+            found.append(prefixed(way, inside))
         elif isinstance(atom, Unknown):
             hint = key.value if isinstance(key, ast.Constant) else ""
             hint = hint if isinstance(hint, str) else ""
             found.append({Unknown(atom.reason, hint=hint or atom.hint, sure=atom.sure): way})
         elif isinstance(atom, Plain):
             found.append({atom: way})
+        elif isinstance(atom, Outside) and atom.name == "sys.modules":
+            found.append({Unknown("it is looked up by name, in `sys.modules`", sure=True): None})
         elif not isinstance(atom, Nothing):
             found.append({Plain("an item of something outside", place): None})
     return union(found)
 
 
-def _constant(key: ast.expr) -> object:
+def constant(key: ast.expr) -> object:
+    """Return the value of a written-out key, None for one that is worked out."""
     if isinstance(key, ast.UnaryOp) and isinstance(key.op, ast.USub):
-        inner = _constant(key.operand)
+        inner = constant(key.operand)
         return -inner if isinstance(inner, int) else None
     return key.value if isinstance(key, ast.Constant) else None
 
 
-def _at_key(flow: Evaluation, box: Box, key: ast.expr) -> Value:
-    constant = _constant(key)
+def at_key(flow: Evaluation, box: Box, key: ast.expr) -> Value:
+    """Return what is under a key or at an index."""
+    known = constant(key)
     if box.kind in DICTS:
-        return dict_values(flow, box, constant)
-    if isinstance(constant, int) and not isinstance(constant, bool):
-        return at_position(flow, box, constant)
+        return dict_values(flow, box, known)
+    if isinstance(known, int) and not isinstance(known, bool):
+        return at_position(flow, box, known)
     return contents(flow, box)
 
 
@@ -120,6 +171,22 @@ def _at_position(flow: Evaluation, box: Box, index: int) -> Value:
         starred = any(isinstance(element, ast.Starred) for element in node.elts)
         if not starred and -len(node.elts) <= index < len(node.elts):
             return union((flow.value(node.elts[index], frame), added(flow, box)))
+    elif box.kind in ("arguments", "gathered") and isinstance(node, ast.Call):
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        if not starred and 0 <= index < len(node.args) and not _keyed_parts(flow, box):
+            given = awaited(flow, flow.value(node.args[index], frame))
+            return union((given, added(flow, box)))
+    elif box.kind == "modules" and isinstance(node, ast.Call) and len(node.args) == 1:
+        given = flow.value(node.args[0], frame)
+        if index >= 0 and given and all(isinstance(atom, Box) for atom in given):
+            inside = component(flow, given, index, Place(node, frame.file))
+            return union((inside, added(flow, box)))
+    elif box.kind == "named part" and isinstance(node, ast.Call):
+        return part_of(flow, node, frame) if index in (1, -1) else {}
+    elif box.kind == "pipe":
+        return {Box("pipe end", node, frame): None}
+    elif box.kind in ("record", "arguments given", "own record"):
+        return records.at_position(flow, box, index)
     elif box.kind == "zip element" and isinstance(node, ast.Call):
         if 0 <= index < len(node.args) and not any(
             isinstance(argument, ast.Starred) for argument in node.args
@@ -130,22 +197,34 @@ def _at_position(flow: Evaluation, box: Box, index: int) -> Value:
             return {Plain("a counter", Place(node, frame.file)): None}
         return _iterated(flow, node.args[0], frame)
     elif box.kind == "item pair" and isinstance(node, ast.Call):
-        if index in (0, -2):
-            return {Plain("a key", Place(node, frame.file)): None}
         assert isinstance(node.func, ast.Attribute)
-        return _all_values(flow, flow.value(node.func.value, frame))
+        if index in (0, -2):
+            return _iterated(flow, node.func.value, frame)
+        return all_values(flow, flow.value(node.func.value, frame))
     return contents(flow, box)
 
 
-def _all_values(flow: Evaluation, value: Value) -> Value:
+def all_values(flow: Evaluation, value: Value) -> Value:
+    """Return the values of dictionaries and the elements of other containers."""
     found: list[Value] = []
     for atom, way in value.items():
         if isinstance(atom, Box):
             inside = dict_values(flow, atom) if atom.kind in DICTS else contents(flow, atom)
             found.append(prefixed(way, inside))
+        elif isinstance(atom, Instance):
+            own = records.own_container(flow, atom)
+            keyed = any("Mapping" in name for cls in atom.cls.ancestors() for name in cls.outside)
+            inside = all_values(flow, own) if own else calls.iterated(flow, atom, _at(atom))
+            if keyed and not own:
+                inside = calls.special(flow, atom, "__getitem__", _at(atom))
+            found.append(prefixed(way, inside))
         elif isinstance(atom, Unknown | Plain):
             found.append({atom: way})
     return union(found)
+
+
+def _at(atom: Instance) -> Place:
+    return Place(atom.cls.node, atom.cls.scope.file)
 
 
 def _iterated(flow: Evaluation, node: ast.expr, frame: Frame) -> Value:
@@ -163,11 +242,24 @@ def _made(flow: Evaluation, box: Box) -> Value:
     """Return what a container holds from the start."""
     node, frame = box.node, box.frame
     match box.kind:
+        case "store" | "pipe end":
+            return {}
+        case "named part":
+            assert isinstance(node, ast.Call)
+            return part_of(flow, node, frame)
+        case "parts" | "named parts":
+            return _parts(flow, box)
+        case "pipe":
+            return {Box("pipe end", node, frame): None}
+        case "record" | "arguments given" | "own record":
+            return records.everything(flow, box)
+        case "own list":
+            return records.given_to_own(flow, box)
         case "wrapped list":
             return {Wrapped(Place(node, frame.file)): None}
         case "literal" | "tuple" | "rest":
             if isinstance(node, ast.List | ast.Tuple | ast.Set):
-                return _elements(flow, node.elts, frame)
+                return elements(flow, node.elts, frame)
             return contents(flow, Box("copy", node, frame)) if box.kind != "rest" else {}
         case "comprehension":
             assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
@@ -179,6 +271,17 @@ def _made(flow: Evaluation, box: Box) -> Value:
             return _yielded(flow, node, frame)
     assert isinstance(node, ast.Call)
     match box.kind:
+        case "future":
+            return calls.run(flow, node, frame)
+        case "future of":
+            return awaited(flow, flow.value(node.args[0], frame)) if node.args else {}
+        case "gathered":
+            return awaited(flow, elements(flow, node.args, frame))
+        case "last copied":
+            return _iterated(flow, node.args[1], frame) if len(node.args) > 1 else {}
+        case "keys":
+            assert isinstance(node.func, ast.Attribute)
+            return _iterated(flow, node.func.value, frame)
         case "copy" | "chain":
             return union([_iterated(flow, argument, frame) for argument in node.args])
         case "flattened":
@@ -186,6 +289,15 @@ def _made(flow: Evaluation, box: Box) -> Value:
             return iterate(flow, inner, Place(node, frame.file))
         case "arguments" | "modules":
             return _modules(flow, node, frame, listed=box.kind == "modules")
+        case "sets":
+            assert isinstance(node.func, ast.Attribute)
+            sides = (node.func.value, *node.args)
+            return union([_iterated(flow, side, frame) for side in sides])
+        case "columns":
+            rows = elements(flow, node.args, frame)
+            return iterate(flow, rows, Place(node, frame.file))
+        case "zip" if any(isinstance(argument, ast.Starred) for argument in node.args):
+            return {Box("columns", node, frame): None}
         case "zip":
             return {Box("zip element", node, frame): None}
         case "enumerate":
@@ -198,7 +310,7 @@ def _made(flow: Evaluation, box: Box) -> Value:
             return at_position(flow, box, 1)
         case "values":
             assert isinstance(node.func, ast.Attribute)
-            return _all_values(flow, flow.value(node.func.value, frame))
+            return all_values(flow, flow.value(node.func.value, frame))
         case "method copy":
             assert isinstance(node.func, ast.Attribute)
             return _iterated(flow, node.func.value, frame)
@@ -212,18 +324,62 @@ def _made(flow: Evaluation, box: Box) -> Value:
 def _modules(flow: Evaluation, node: ast.Call, frame: Frame, *, listed: bool) -> Value:
     """Return the parts of an nn.ModuleList (an iterable) or nn.Sequential (its arguments)."""
     if not listed:
-        return _elements(flow, node.args, frame)
+        parts = elements(flow, node.args, frame)
+        named: Value = {atom: way for atom, way in parts.items() if is_dict(atom)}
+        rest = {atom: way for atom, way in parts.items() if atom not in named}
+        return union((rest, all_values(flow, named)))
     found: list[Value] = []
     for argument in node.args:
         value = flow.value(argument, frame)
         boxes: Value = {atom: way for atom, way in value.items() if isinstance(atom, Box)}
         rest = {atom: way for atom, way in value.items() if atom not in boxes}
-        found.append(_all_values(flow, boxes))
+        found.append(all_values(flow, boxes))
         found.append(rest)
     return union(found)
 
 
-def _elements(flow: Evaluation, nodes: list[ast.expr], frame: Frame) -> Value:
+def _parts(flow: Evaluation, box: Box) -> Value:
+    """Return what `children()`, `modules()` and the like of a module give, one by one."""
+    node, frame = box.node, box.frame
+    assert isinstance(node, ast.Call)
+    if box.kind.startswith("named"):
+        return {Box("named part", node, frame): None}
+    return part_of(flow, node, frame)
+
+
+def part_of(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
+    """Return what may be one of the parts of the module whose method a call is."""
+    assert isinstance(node.func, ast.Attribute)
+    found: list[Value] = [{Plain("a part of a module", Place(node, frame.file)): None}]
+    for atom, way in flow.value(node.func.value, frame).items():
+        itself: Value = {atom: None} if node.func.attr in ("modules", "named_modules") else {}
+        if isinstance(atom, Instance):
+            found.append(prefixed(way, union((parts.owned(flow, atom.cls), itself))))
+        elif isinstance(atom, Wrapped | Nested):
+            found.append(prefixed(way, itself))
+    return union(found)
+
+
+def _keyed_parts(flow: Evaluation, box: Box) -> bool:
+    """Tell whether an nn.Sequential is made of a dictionary of its parts."""
+    assert isinstance(box.node, ast.Call)
+    given = [flow.value(argument, box.frame) for argument in box.node.args[:1]]
+    return box.kind == "arguments" and any(is_dict(atom) for value in given for atom in value)
+
+
+def awaited(flow: Evaluation, value: Value) -> Value:
+    """Return what `await` gives."""
+    found: list[Value] = []
+    for atom, way in value.items():
+        if isinstance(atom, Box) and atom.kind in ("future", "future of"):
+            found.append(prefixed(way, contents(flow, atom)))
+        else:
+            found.append({atom: way})
+    return union(found)
+
+
+def elements(flow: Evaluation, nodes: list[ast.expr], frame: Frame) -> Value:
+    """Return what a written-out container holds, or the arguments of a call."""
     found: list[Value] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
@@ -267,12 +423,14 @@ def _entries(flow: Evaluation, box: Box, key: object) -> Value:
         return {Wrapped(Place(node, frame.file)): None}
     if isinstance(node, ast.DictComp):
         return flow.value(node.value, frame)
+    if box.kind in ("keywords", "own dict"):
+        return records.entries(flow, box, key)
     found: list[Value] = []
     if isinstance(node, ast.Dict):
         for name, entry in zip(node.keys, node.values, strict=True):
             if name is None:
-                found.append(_all_values(flow, flow.value(entry, frame)))
-            elif key is None or _constant(name) in (None, key):
+                found.append(all_values(flow, flow.value(entry, frame)))
+            elif key is None or constant(name) in (None, key):
                 found.append(flow.value(entry, frame))
         return union(found)
     if isinstance(node, ast.BinOp):
@@ -284,10 +442,14 @@ def _entries(flow: Evaluation, box: Box, key: object) -> Value:
     assert isinstance(node, ast.Call)
     for keyword in node.keywords:
         if keyword.arg is None:
-            found.append(_all_values(flow, flow.value(keyword.value, frame)))
+            found.append(all_values(flow, flow.value(keyword.value, frame)))
         elif key is None or keyword.arg == key:
             found.append(flow.value(keyword.value, frame))
-    for argument in node.args:
+    arguments = node.args
+    if box.kind == "default dict" and arguments:
+        found.append(declared.factory_made(flow, arguments[0], node, frame))
+        arguments = arguments[1:]
+    for argument in arguments:
         given = flow.value(argument, frame)
         for atom, way in given.items():
             if isinstance(atom, Box) and atom.kind in DICTS:
@@ -300,180 +462,6 @@ def _entries(flow: Evaluation, box: Box, key: object) -> Value:
     return union(found)
 
 
-# -- what is added later -----------------------------------------------------------------------
-
-
-def added(flow: Evaluation, box: Box, key: object = None) -> Value:
-    """Return what appends, item assignments and the like may add to a container."""
-    if box.kind in ("tuple", "zip element", "enumerate element", "item pair"):
-        return {}
-    found: list[Value] = []
-    for addition in flow.additions(box):
-        file, node = addition.file, addition.node
-        if isinstance(node, ast.Call):
-            found.append(_given(flow, node, file, key))
-        elif isinstance(node.target, ast.Subscript):
-            constant = _constant(node.target.slice)
-            if key is not None and constant is not None and constant != key:
-                continue
-            value = flow.bound(node, flow.frame(file))
-            if isinstance(node.target.slice, ast.Slice) or node.kind == "aug":
-                value = iterate(flow, value, Place(node.target, file))
-            found.append(value)
-        elif node.value is not None:
-            found.append(_iterated(flow, node.value, flow.frame(file)))
-    return union(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """A place that adds to a container: a call of `append` and the like, or an assignment."""
-
-    receiver: ast.expr
-    node: ast.Call | Binding
-    file: FileIndex
-
-
-def additions(file: FileIndex) -> Iterator[Addition]:
-    """Yield the places of a file that may add to a container."""
-    for name in (*_ADDS, *_ADDS_MANY):
-        for call in file.calls.get(name, ()):
-            plain = call.args and _is_plain(call.args[-1])
-            if isinstance(call.func, ast.Attribute) and not plain:
-                yield Addition(call.func.value, call, file)
-    for binding in file.items:
-        plain = binding.value is None or _is_plain(binding.value)
-        if isinstance(binding.target, ast.Subscript) and not plain:
-            yield Addition(binding.target.value, binding, file)
-    for binding in file.augmented:
-        if isinstance(binding.target, ast.Attribute):
-            yield Addition(binding.target, binding, file)
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """Tell from the look of it that an expression is a number, a text or an array."""
-    if isinstance(node, ast.BinOp):
-        return not isinstance(node.op, ast.Add | ast.BitOr | ast.Mult)
-    return isinstance(node, ast.Constant | ast.Compare | ast.JoinedStr | ast.UnaryOp)
-
-
-def _given(flow: Evaluation, call: ast.Call, file: FileIndex, key: object) -> Value:
-    assert isinstance(call.func, ast.Attribute)  # `additions` gives no others
-    name, receiver = call.func.attr, call.func.value
-    frame = flow.frame(file)
-    place = Place(call, file)
-    if name in _ADDS_MANY:
-        parts = [_all_or_elements(flow, argument, frame) for argument in call.args]
-        parts += [
-            flow.value(keyword.value, frame)
-            for keyword in call.keywords
-            if key is None or keyword.arg in (None, key)
-        ]
-        return union(parts)
-    if len(call.args) <= _ADDS[name]:
-        return {}
-    argument = call.args[_ADDS[name]]
-    value = flow.value(argument, frame)
-    return stepped(value, Place(argument, file), "is added to", Place(receiver, file), place)
-
-
-def _all_or_elements(flow: Evaluation, node: ast.expr, frame: Frame) -> Value:
-    value = flow.value(node, frame)
-    dicts = {atom: way for atom, way in value.items() if _is_dict(atom)}
-    rest = {atom: way for atom, way in value.items() if atom not in dicts}
-    return union((_all_values(flow, dicts), iterate(flow, rest, Place(node, frame.file))))
-
-
-def _is_dict(atom: Atom) -> bool:
+def is_dict(atom: Atom) -> bool:
+    """Tell whether something is a container with keys."""
     return isinstance(atom, Box) and atom.kind in DICTS
-
-
-# -- calls of a container's own methods, and of functions that make containers -----------------
-
-
-def method(flow: Evaluation, box: Box, name: str, node: ast.Call, frame: Frame) -> Value:
-    """Return what a method of a container gives."""
-    place = Place(node, frame.file)
-    if name in ("pop", "popleft", "popitem", "get", "setdefault", "__getitem__"):
-        key = node.args[0] if node.args else None
-        found = _at_key(flow, box, key) if key is not None else contents(flow, box)
-        rest = node.args[1:] if name != "pop" or box.kind in DICTS else []
-        return union([found, *(flow.value(default, frame) for default in rest)])
-    if name == "values":
-        return {Box("values", node, frame): None}
-    if name in ("items", "named_children"):
-        return {Box("items", node, frame): None}
-    if name == "children":
-        return {Box("values", node, frame): None}
-    if name == "copy":
-        kind = "dict call" if box.kind in DICTS else "method copy"
-        return {box: None} if kind == "dict call" else {Box(kind, node, frame): None}
-    if box.kind in ("modules", "module dict", "arguments") and name in outside.SAME_OBJECT:
-        return {box: None}
-    if name in _ADDS or name in _ADDS_MANY:
-        return {Nothing(): None}
-    return {Plain(f"what `{name}` of a container gives", place): None}
-
-
-def made_by(name: str, node: ast.Call, frame: Frame) -> Value | None:
-    """Return the container that a well-known function makes, None for other functions."""
-    package, _, last = name.rpartition(".")
-    kind: str | None = None
-    if package == "builtins":
-        if last in _COPIES:
-            kind = "copy"
-        elif last in ("zip", "enumerate", "map", "filter"):
-            kind = last
-        elif last == "dict":
-            kind = "dict call"
-    elif package in ("collections", "copy", "itertools") or name.startswith("itertools.chain"):
-        kinds = {
-            "collections.deque": "copy",
-            "collections.OrderedDict": "dict call",
-            "collections.defaultdict": "dict call",
-            "itertools.chain": "chain",
-            "itertools.chain.from_iterable": "flattened",
-            "itertools.cycle": "copy",
-            "itertools.islice": "copy",
-            "itertools.zip_longest": "zip",
-            "itertools.product": "zip",
-        }
-        kind = kinds.get(name)
-    elif name.startswith("torch.nn."):
-        modules = {"ModuleList": "modules", "ModuleDict": "module dict", "Sequential": "arguments"}
-        kind = modules.get(last)
-    return {Box(kind, node, frame): None} if kind else None
-
-
-def is_modules(atom: Atom) -> bool:
-    """Tell whether a container is itself a torch module, with keys for its parts."""
-    return isinstance(atom, Box) and atom.kind in ("modules", "module dict", "arguments")
-
-
-def source_of(node: ast.expr, route: Route) -> tuple[str, ast.expr, Route]:
-    """Say in words what a loop target takes: the relation, the container, what is left to unpack.
-
-    `enumerate`, `zip`, `sorted` and the like are looked through.
-    """
-    relation = "is an element of"
-    while isinstance(node, ast.Call):
-        function = node.func
-        if isinstance(function, ast.Name) and node.args:
-            if function.id == "zip" and route and isinstance(route[0], int):
-                if not 0 <= route[0] < len(node.args):
-                    break
-                node, route = node.args[route[0]], route[1:]
-                continue
-            if function.id == "enumerate" and route and route[0] == 1:
-                node, route = node.args[0], route[1:]
-                continue
-            if function.id in _COPIES:
-                node = node.args[0]
-                continue
-        if isinstance(function, ast.Attribute) and not node.args:
-            if function.attr == "items" and route and route[0] == 1:
-                return "is a value of", function.value, route[1:]
-            if function.attr == "values":
-                return "is a value of", function.value, route
-        break
-    return relation, node, route

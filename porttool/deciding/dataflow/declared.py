@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import callers, calls, containers, members
-from porttool.deciding.dataflow.fileindex import FileIndex
+from porttool.deciding.dataflow import callers, calls, members
+from porttool.deciding.dataflow.fileindex import Binding, FileIndex
 from porttool.deciding.dataflow.project import ClassInfo
 from porttool.deciding.dataflow.values import (
     Atom,
-    ClassRef,
     Frame,
     Instance,
     Nothing,
-    Outside,
     Place,
     Plain,
     Unknown,
@@ -81,13 +80,8 @@ def field(flow: Evaluation, cls: ClassInfo, name: str) -> Value:
     fields = callers.fields(cls)
     if name not in fields:
         return {}
-    found = [
-        flow.value(keyword.value, flow.frame(file))
-        for word in ("replace", "_replace")
-        for call, file in flow.project.calls(word)
-        for keyword in call.keywords
-        if keyword.arg == name
-    ]
+    family = cls.family()
+    found = replaced(flow, name, lambda atom: isinstance(atom, Instance) and atom.cls in family)
     for call, file in callers.constructions(flow, cls):
         place = Place(call, file)
         starred = any(isinstance(argument, ast.Starred) for argument in call.args)
@@ -107,24 +101,50 @@ def field(flow: Evaluation, cls: ClassInfo, name: str) -> Value:
     return union(found)
 
 
+def caught(flow: Evaluation, binding: Binding) -> Value:
+    """Return the exceptions that an `except` clause names: those of the files, or strangers."""
+    place = Place(binding.target, binding.scope.file)
+    named = binding.value
+    parts = named.elts if isinstance(named, ast.Tuple) else [named]
+    found: Value = {}
+    for part in parts:
+        known = None
+        if isinstance(part, ast.Name | ast.Attribute):
+            known = _class_named(flow, part, place.file)
+        if known is not None:
+            found[Instance(known)] = None
+        else:
+            found[Unknown(f"it is caught at {place.at}")] = None
+    return found
+
+
+def replaced(flow: Evaluation, name: str, is_one: Callable[[Atom], bool]) -> list[Value]:
+    """Return what `replace(record, name=...)` and `record._replace(name=...)` put into a field."""
+    found = []
+    for word in ("replace", "_replace", "evolve"):
+        for call, file in flow.project.calls(word):
+            given = [keyword.value for keyword in call.keywords if keyword.arg == name]
+            inside = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+            records = call.args[:1] or inside
+            frame = flow.frame(file)
+            if given and any(is_one(atom) for node in records for atom in flow.value(node, frame)):
+                found += [flow.value(value, frame) for value in given]
+    return found
+
+
 def field_default(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
     """Return what `field(default=..., default_factory=...)` gives."""
     found: list[Value] = []
     for keyword in node.keywords:
         if keyword.arg == "default":
             found.append(flow.value(keyword.value, frame))
-        elif keyword.arg == "default_factory":
-            found += [_made(flow, atom, node, frame) for atom in flow.value(keyword.value, frame)]
+        elif keyword.arg in ("default_factory", "factory"):
+            found.append(factory_made(flow, keyword.value, node, frame))
     return union(found)
 
 
-def _made(flow: Evaluation, atom: Atom, node: ast.Call, frame: Frame) -> Value:
-    if isinstance(atom, Outside):
-        # `field(...)` itself has no arguments that a list could be made from.
-        empty = ast.copy_location(ast.Call(node.func, [], []), node)
-        return containers.made_by(atom.name, empty, frame) or {}
-    return (
-        calls.applied(flow, atom, node, flow.frame(frame.file))
-        if isinstance(atom, ClassRef)
-        else {}
-    )
+def factory_made(flow: Evaluation, factory: ast.expr, node: ast.Call, frame: Frame) -> Value:
+    """Return what a factory that is called without arguments makes."""
+    # `field(...)` itself has no arguments that a list could be made from.
+    empty = flow.stand_in(node, factory, ())
+    return union([calls.applied(flow, atom, empty, frame) for atom in flow.value(factory, frame)])

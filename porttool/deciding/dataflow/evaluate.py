@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 
-from porttool.deciding.dataflow import calls, containers, declared, members, outside
-from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
+from porttool.deciding.dataflow import (
+    calls,
+    containers,
+    declared,
+    decorated,
+    makers,
+    members,
+    narrowing,
+    opaque,
+    outside,
+    parts,
+    records,
+)
+from porttool.deciding.dataflow.additions import Addition, additions_in
+from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope, unpacked
 from porttool.deciding.dataflow.fixpoint import Answers
-from porttool.deciding.dataflow.project import ClassInfo, Project, imported
+from porttool.deciding.dataflow.project import Project, imported
 from porttool.deciding.dataflow.reaching import reaching
 from porttool.deciding.dataflow.values import (
+    Atom,
     Box,
     ClassRef,
     Frame,
     Function,
     Instance,
     ModuleRef,
-    Nested,
     Nothing,
     Outside,
     Place,
@@ -35,6 +48,7 @@ from porttool.deciding.dataflow.values import (
     stepped,
     union,
 )
+from porttool.wrappers import Wrapper
 
 _DEEP = 60_000
 _MAX_CONTEXTS = 2
@@ -52,54 +66,129 @@ class Evaluation:
         project: Project,
         seeds: Mapping[ast.AST, str],
         *,
-        callee: str,
-        unwrap: str,
+        wrapper: Wrapper,
         pending: Mapping[ast.AST, str] | None = None,
     ) -> None:
         self.project = project
         self.seeds = seeds
         self.pending = pending or {}
-        self.callee = callee
-        self.unwrap = unwrap
+        self.wrapper = wrapper
+        self.unwrap = wrapper.unwrap
         self._frames: dict[Hashable, Frame] = {}
         self._reaching: dict[Scope, dict[ast.Name, frozenset[Binding]]] = {}
         self._answers = Answers()
-        self._additions: dict[tuple[ast.AST, str], dict[containers.Addition, None]] = {}
+        self._additions: dict[tuple[ast.AST, str], dict[Addition, None]] = {}
         self._adding = False
+        self._handings: dict[Place, dict[opaque.Handing, None]] = {}
+        self._handing = False
+        self._stand_ins: dict[Hashable, ast.Call] = {}
+        self._names: dict[Hashable, ast.expr] = {}
+        self._starred: dict[ast.expr, ast.Starred] = {}
+        self.fields: dict[ast.Call, tuple[str, ...]] = {}  # of named tuples, by what makes them
+        self.raw: dict[ast.expr, Value] = {}  # what stands in for functions below decorators
 
     def ask(self, node: ast.expr, file: FileIndex) -> Value:
         """Return the settled value of an expression."""
+        frame = self.frame(file)
+        return self._settled(("asked", node), lambda: self.value(node, frame))
+
+    def _settled(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         limit = sys.getrecursionlimit()
         # A value may come a long way; on Python 3.11 its frames are not on the C stack.
         sys.setrecursionlimit(max(limit, _DEEP))
         try:
-            frame = self.frame(file)
-            return self._answers.settled(("asked", node), lambda: self.value(node, frame))
+            return self._answers.settled(key, compute)
         finally:
             sys.setrecursionlimit(limit)
+
+    def ask_held(self, node: ast.expr, file: FileIndex) -> Value:
+        """Return the wrapped objects that come along with an expression, settled."""
+        frame = self.frame(file)
+        return self._settled(
+            ("asked", "held", node), lambda: parts.held(self, self.value(node, frame))
+        )
+
+    def ask_given(self, call: ast.Call, file: FileIndex) -> Value:
+        """Return the wrapped objects that a call is given, settled."""
+        frame = self.frame(file)
+        compute = partial(opaque.held_by_arguments, self, call, frame)
+        return self._settled(("asked", "given", call), compute)
+
+    def given(self, origin: Place) -> Value:
+        """Return the doubts about what an object that is not analysed may hand back."""
+        return self._settled(("asked", origin), lambda: opaque.given(self, origin))
 
     def cell(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Answer a question that has a name, once, whatever circle it is part of."""
         return self._answers.cell(key, compute)
 
-    def additions(self, box: Box) -> list[containers.Addition]:
+    def stand_in(
+        self,
+        node: ast.expr,
+        function: ast.expr,
+        arguments: tuple[ast.expr, ...],
+        keywords: tuple[ast.keyword, ...] = (),
+    ) -> ast.Call:
+        """Return the call that a place stands for (`submit(f, x)` for `f(x)`), always the same."""
+        key = (node, function, arguments, keywords)
+        if key not in self._stand_ins:
+            call = ast.Call(function, list(arguments), list(keywords))
+            self._stand_ins[key] = ast.copy_location(call, node)
+        return self._stand_ins[key]
+
+    def starred(self, node: ast.expr) -> ast.Starred:
+        """Return `*node`, always the same."""
+        if node not in self._starred:
+            self._starred[node] = ast.copy_location(ast.Starred(node, ast.Load()), node)
+        return self._starred[node]
+
+    def named_stand_in(self, key: Hashable, at: ast.expr) -> ast.expr:
+        """Return an expression without a text of its own, whose value stands in `raw`."""
+        if key not in self._names:
+            self._names[key] = ast.copy_location(ast.Name("_", ast.Load()), at)
+        return self._names[key]
+
+    def additions(self, box: Box) -> list[Addition]:
         """Return the places known to add to a container; who asks is told of further ones."""
         self._answers.use(("additions", box.node, box.kind))
         if not self._adding:
             self._adding = True
             for file in self.project.files.values():
-                for addition in containers.additions(file):
+                for addition in additions_in(file):
                     self._answers.later(addition, partial(self._feed, addition))
         return list(self._additions.get((box.node, box.kind), ()))
 
-    def _feed(self, addition: containers.Addition) -> Value:
+    def _feed(self, addition: Addition) -> Value:
         """Note for every container that a place may add to that it does."""
         for atom in self.value(addition.receiver, self.frame(addition.file)):
-            if isinstance(atom, Box):
-                known = self._additions.setdefault((atom.node, atom.kind), {})
+            boxes: Iterable[Atom] = (atom,)
+            if isinstance(atom, Instance):
+                boxes = records.own_container(self, atom)
+            for box in boxes:
+                if not isinstance(box, Box):
+                    continue
+                known = self._additions.setdefault((box.node, box.kind), {})
                 if addition not in known:
                     known[addition] = None
-                    self._answers.grew(("additions", atom.node, atom.kind))
+                    self._answers.grew(("additions", box.node, box.kind))
+        return {}
+
+    def handings(self, origin: Place) -> list[opaque.Handing]:
+        """Return the places known to hand something to an object; as `additions` otherwise."""
+        self._answers.use(("handings", origin))
+        if not self._handing:
+            self._handing = True
+            for file in self.project.files.values():
+                for handing in opaque.handings(file):
+                    self._answers.later(handing, partial(self._hand, handing))
+        return list(self._handings.get(origin, ()))
+
+    def _hand(self, handing: opaque.Handing) -> Value:
+        for origin in opaque.receives(self, handing):
+            known = self._handings.setdefault(origin, {})
+            if handing not in known:
+                known[handing] = None
+                self._answers.grew(("handings", origin))
         return {}
 
     # -- frames ------------------------------------------------------------------------------
@@ -138,13 +227,31 @@ class Evaluation:
             return {Box(shape, node, frame): None}
         if node in self.pending:
             return {Unknown(self.pending[node], sure=True): None}
+        if node in self.raw:
+            return self.raw[node]
         evaluate = _EXPRESSIONS.get(type(node))
         if evaluate is None:
             return {Plain("a plain value", Place(node, frame.file)): None}
         return evaluate(self, node, frame)
 
     def _name(self, node: ast.Name, frame: Frame) -> Value:
-        return self.cell(("name", node, frame), lambda: self._look_up(node, frame))
+        def compute() -> Value:
+            return narrowing.narrowed(self, node, self._look_up(node, frame), frame)
+
+        return self.cell(("name", node, frame), compute)
+
+    def same_bindings(self, one: ast.Name, other: ast.Name, file: FileIndex) -> bool:
+        """Tell whether two uses of a name read what the same statements bound."""
+        scopes = [file.scope_at.get(node, file.module) for node in (one, other)]
+        if scopes[0].home is not scopes[1].home:
+            return False
+        scope = scopes[0]
+        while one.id not in scope.bindings and scope.kind == "comprehension" and scope.above:
+            scope = scope.above
+        if one.id not in scope.bindings:
+            return False
+        innermost = [set(self._bindings(node, scope, innermost=True)) for node in (one, other)]
+        return innermost[0] == innermost[1]
 
     def _look_up(self, node: ast.Name, frame: Frame) -> Value:
         start: Scope | None = frame.file.scope_at.get(node, frame.file.module)
@@ -155,7 +262,7 @@ class Evaluation:
                 scope = scope.above
                 continue
             if node.id in scope.bindings:
-                bindings = self._bindings(node, scope, innermost)
+                bindings = self._bindings(node, scope, innermost=innermost)
                 if bindings:
                     values = [self.bound(b, self.frame_for(b.scope, frame)) for b in bindings]
                     return union(values)
@@ -171,7 +278,7 @@ class Evaluation:
             return {Outside("builtins.super"): None}
         return {Outside(f"builtins.{node.id}"): None}
 
-    def _bindings(self, node: ast.Name, scope: Scope, innermost: bool) -> list[Binding]:
+    def _bindings(self, node: ast.Name, scope: Scope, *, innermost: bool) -> list[Binding]:
         everything = scope.bindings[node.id]
         if scope.kind == "comprehension" or not innermost or len(everything) == 1:
             return everything
@@ -180,7 +287,8 @@ class Evaluation:
         reached = self._reaching[scope].get(node)
         if reached is None:
             return everything
-        return [binding for binding in everything if binding in reached] or list(reached)
+        # `nonlocal` and `global` of other functions, which may run at any time.
+        return [b for b in everything if b in reached or b.scope.home is not scope] or [*reached]
 
     def definition(self, dotted: str, importer: FileIndex) -> Value:
         """Return what a dotted name from an import stands for."""
@@ -209,25 +317,24 @@ class Evaluation:
         place = Place(binding.target, file)
         match binding.kind:
             case "function":
-                return {Function(binding.scope.file.scopes[binding.node]): None}
+                return decorated.defined(self, binding.scope.file.scopes[binding.node])
             case "class":
                 return {ClassRef(self.project.classes[binding.node]): None}
             case "param":
                 return calls.parameter(self, binding, frame)
             case "import":
                 return self.definition(imported(binding, self.project), file)
-            case "other":
-                return {Plain("something caught or matched", place): None}
+            case "caught":
+                return declared.caught(self, binding)
         if binding.value is None:
             return self._annotated(binding)
         value = self.value(binding.value, frame)
-        if binding.kind == "aug":
-            others = [atom for atom in value if isinstance(atom, Box)]
-            return value if others else {Plain("a result of arithmetic", place): None}
         if binding.kind == "with":
             value = calls.entered(self, value, binding, frame)
         if binding.kind == "for":
             value = containers.iterate(self, value, Place(binding.value, file))
+        if binding.kind == "aug" and not any(isinstance(atom, Box) for atom in value):
+            return {Plain("a result of arithmetic", place): None}
         for part in binding.route:
             value = containers.component(self, value, part, Place(binding.target, file))
         return self._told(value, binding, place)
@@ -240,13 +347,13 @@ class Evaluation:
             return value
         relation = "is"
         if binding.kind == "for":
-            relation, thing, rest = containers.source_of(thing, binding.route)
+            relation, thing, rest = makers.source_of(thing, binding.route)
             if rest:
                 relation = "comes out of"
         elif binding.kind == "with":
             relation = "is what `with` gives for"
         elif binding.route:
-            relation, thing = _unpacked(thing, binding.route)
+            relation, thing = unpacked(thing, binding.route)
         return stepped(value, place, relation, Place(thing, place.file), place)
 
     def _annotated(self, binding: Binding) -> Value:
@@ -295,8 +402,30 @@ class Evaluation:
     def _walrus(self, node: ast.NamedExpr, frame: Frame) -> Value:
         return self.value(node.value, frame)
 
-    def _inner(self, node: ast.Await | ast.Starred, frame: Frame) -> Value:
+    def _awaited(self, node: ast.Await, frame: Frame) -> Value:
+        return containers.awaited(self, self.value(node.value, frame))
+
+    def _inner(self, node: ast.Starred, frame: Frame) -> Value:
         return self.value(node.value, frame)
+
+    def _sent(self, node: ast.Yield, frame: Frame) -> Value:
+        """Return what is sent into a generator; nobody follows which one."""
+        if any(True for _ in self.project.calls("send")):
+            why = f"it is what is sent into a generator ({Place(node, frame.file).at})"
+            return {Unknown(why, sure=True): None}
+        return {Nothing(): None}
+
+    def _delegated(self, node: ast.YieldFrom, frame: Frame) -> Value:
+        """Return what the generator that was delegated to returns in the end."""
+        found: list[Value] = []
+        for atom, way in self.value(node.value, frame).items():
+            if isinstance(atom, Box) and atom.kind == "yields":
+                scope = atom.frame.file.scopes[atom.node]
+                given = [self.value(returned, atom.frame) for returned in scope.returns]
+                found.append(prefixed(way, union(given)))
+            elif isinstance(atom, Unknown):
+                found.append({atom: way})
+        return union(found) or {Nothing(): None}
 
     def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
         return {Function(frame.file.scopes[node]): None}
@@ -307,66 +436,17 @@ class Evaluation:
         return {Plain("a constant", Place(node, frame.file)): None}
 
     def _operation(self, node: ast.BinOp, frame: Frame) -> Value:
-        if isinstance(node.op, ast.Add | ast.BitOr | ast.Mult):
+        if isinstance(node.op, ast.Sub):
+            left = self.value(node.left, frame)
+            if any(isinstance(atom, Box) for atom in left):
+                return left
+        if isinstance(node.op, ast.Add | ast.BitOr | ast.Mult | ast.BitAnd | ast.BitXor):
             both = union((self.value(node.left, frame), self.value(node.right, frame)))
             boxes = [atom for atom in both if isinstance(atom, Box)]
             if boxes:
                 dicts = all(box.kind in containers.DICTS for box in boxes)
                 return {Box("joined dicts" if dicts else "joined", node, frame): None}
-        return {Plain("a result of arithmetic", Place(node, frame.file)): None}
-
-    # -- what is inside of modules -----------------------------------------------------------
-
-    def owned(self, cls: ClassInfo) -> Value:
-        """Return the wrapped objects that a torch module holds as its parts."""
-        if not cls.is_module:
-            return {}
-        return self.cell(("owned", cls), lambda: self._owned(cls))
-
-    def _owned(self, cls: ClassInfo) -> Value:
-        family = {member.scope for member in cls.family()}
-        names = {
-            name
-            for file in self.project.files.values()
-            for name, stores in file.stores.items()
-            if any(store.scope.home.owner in family for store in stores)
-        }
-        found: list[Value] = []
-        for name in sorted(names):
-            value = members.member(self, Instance(cls), name, Place(cls.node, cls.scope.file))
-            found.append(self.wrapped_inside(value))
-        return union(found)
-
-    def _wrapped_contents(self, box: Box) -> Value:
-        return self.wrapped_inside(containers.contents(self, box))
-
-    def wrapped_inside(self, value: Value) -> Value:
-        """Return the wrapped objects among a value and inside its modules and their containers.
-
-        What a person still has to decide counts as wrapped here.
-        """
-        found: list[Value] = []
-        for atom, step in value.items():
-            still_open = isinstance(atom, Unknown) and atom.sure
-            if isinstance(atom, Wrapped | Nested) or still_open:
-                found.append({atom: step})
-            elif isinstance(atom, Box) and atom.kind == "modules":
-                inside = partial(self._wrapped_contents, atom)
-                found.append(self.cell(("inside", atom), inside))
-            elif isinstance(atom, Instance):
-                found.append(self.owned(atom.cls))
-        return union(found)
-
-
-def _unpacked(node: ast.expr, route: tuple[int | str, ...]) -> tuple[str, ast.expr]:
-    """Follow an unpacking into a written-out tuple; else say that the target is a part of it."""
-    while route and isinstance(node, ast.Tuple | ast.List):
-        part = route[0]
-        plain = not any(isinstance(item, ast.Starred) for item in node.elts)
-        if not (plain and isinstance(part, int) and -len(node.elts) <= part < len(node.elts)):
-            break
-        node, route = node.elts[part], route[1:]
-    return ("is a part of" if route else "is"), node
+        return calls.by_operator(self, node, frame)
 
 
 _BOXES: dict[type[ast.expr], str] = {
@@ -388,7 +468,10 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.IfExp: Evaluation._choice,
     ast.BoolOp: Evaluation._either,
     ast.NamedExpr: Evaluation._walrus,
-    ast.Await: Evaluation._inner,
+    ast.Await: Evaluation._awaited,
+    ast.Yield: Evaluation._sent,
+    ast.YieldFrom: Evaluation._delegated,
+    ast.UnaryOp: calls.by_operator,
     ast.Starred: Evaluation._inner,
     ast.Lambda: Evaluation._lambda,
     ast.Constant: Evaluation._constant,

@@ -9,17 +9,34 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
+from porttool.source.nodes import KEPT
 from porttool.source.syntax import Source
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 BindingKind = Literal[
-    "assign", "for", "aug", "with", "param", "import", "function", "class", "other"
+    "assign", "for", "aug", "with", "param", "import", "function", "class", "caught", "matched"
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pattern of `match` takes by a key, an attribute, or a position in a class pattern."""
+
+    how: Literal["key", "attribute", "position"]
+    name: str | bytes | int | float | complex | None
+
+    def key(self) -> ast.Constant:
+        """Return the key as it would be written in a subscript."""
+        return ast.Constant(self.name)
+
+
 # A route says which part of a value a target takes: positions from the left (or, behind a star,
 # from the right), "*" for the rest.
-Route = tuple[int | str, ...]
+Part = int | str | Taken
+Route = tuple[Part, ...]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -85,6 +102,12 @@ class Binding:
     def line(self) -> int:
         """The line of the target."""
         return int(getattr(self.target, "lineno", getattr(self.node, "lineno", 0)))
+
+
+@lru_cache(maxsize=KEPT)
+def index_of(source: Source) -> FileIndex:
+    """Return the index of a file, the same for the same source."""
+    return FileIndex(source)
 
 
 class FileIndex:
@@ -239,6 +262,9 @@ class FileIndex:
         self._children(iter([node.value]), node, scope)
         self.above[node.target] = node
         self._target(node.target, "aug", node, node.value, scope)
+        if isinstance(node.target, ast.Name):
+            self.scope_at[node.target] = scope  # it is read, too
+            self.augmented.append(self.binding_at[node.target, node.target.id])
 
     def _walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
         self._children(iter([node.value]), node, scope)
@@ -338,16 +364,57 @@ class FileIndex:
 
     def _handler(self, node: ast.ExceptHandler, scope: Scope) -> None:
         if node.name:
-            self._bind(node.name, Binding("other", node, node, None, (), scope))
+            self._bind(node.name, Binding("caught", node, node, node.type, (), scope))
         if node.type is not None:
             self._children(iter([node.type]), node, scope)
         self._children(iter(node.body), node, scope)
 
-    def _capture(self, node: ast.AST, scope: Scope) -> None:
-        name = getattr(node, "name", None) or getattr(node, "rest", None)
-        if name:
-            self._bind(name, Binding("other", node, node, None, (), scope))
-        self._children(ast.iter_child_nodes(node), node, scope)
+    def _match(self, node: ast.Match, scope: Scope) -> None:
+        self._children(iter([node.subject]), node, scope)
+        for case in node.cases:
+            self.above[case] = node
+            self._children(iter([case.pattern]), case, scope)
+            self._pattern(case.pattern, node, (), scope)
+            if case.guard is not None:
+                self._children(iter([case.guard]), case, scope)
+            self._children(iter(case.body), case, scope)
+
+    def _pattern(self, node: ast.pattern, match: ast.Match, route: Route, scope: Scope) -> None:
+        """Bind what a pattern captures, each with the way to it from the subject."""
+
+        def capture(name: str | None, taken: Route) -> None:
+            if name:
+                self._bind(name, Binding("matched", node, match, match.subject, taken, scope))
+
+        inner: list[tuple[ast.pattern, Route]] = []
+        if isinstance(node, ast.MatchAs):
+            capture(node.name, route)
+            inner = [(node.pattern, route)] if node.pattern is not None else []
+        elif isinstance(node, ast.MatchStar):
+            capture(node.name, (*route[:-1], "*"))
+        elif isinstance(node, ast.MatchMapping):
+            keys = [_written(key) for key in node.keys]
+            inner = [
+                (pattern, (*route, Taken("key", key)))
+                for key, pattern in zip(keys, node.patterns, strict=True)
+            ]
+            capture(node.rest, route)
+        elif isinstance(node, ast.MatchClass):
+            # `case dict(x)` and the like take the whole; they are too rare to matter.
+            inner = [(p, (*route, Taken("position", i))) for i, p in enumerate(node.patterns)]
+            inner += [
+                (pattern, (*route, Taken("attribute", name)))
+                for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True)
+            ]
+        elif isinstance(node, ast.MatchSequence):
+            stars = [i for i, p in enumerate(node.patterns) if isinstance(p, ast.MatchStar)]
+            for i, pattern in enumerate(node.patterns):
+                behind = bool(stars) and i > stars[0]
+                inner.append((pattern, (*route, i - len(node.patterns) if behind else i)))
+        elif isinstance(node, ast.MatchOr):
+            inner = [(pattern, route) for pattern in node.patterns]
+        for pattern, taken in inner:
+            self._pattern(pattern, match, taken, scope)
 
     def _delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
@@ -380,11 +447,25 @@ _VISITS: dict[type[ast.AST], _Visit] = {
     ast.YieldFrom: FileIndex._yield,
     ast.Expr: FileIndex._expression,
     ast.ExceptHandler: FileIndex._handler,
-    ast.MatchAs: FileIndex._capture,
-    ast.MatchStar: FileIndex._capture,
-    ast.MatchMapping: FileIndex._capture,
+    ast.Match: FileIndex._match,
     ast.Delete: FileIndex._delete,
 }
+
+
+def unpacked(node: ast.expr, route: Route) -> tuple[str, ast.expr]:
+    """Follow an unpacking into a written-out tuple; else say that the target is a part of it."""
+    while route and isinstance(node, ast.Tuple | ast.List):
+        part = route[0]
+        plain = not any(isinstance(item, ast.Starred) for item in node.elts)
+        if not (plain and isinstance(part, int) and -len(node.elts) <= part < len(node.elts)):
+            break
+        node, route = node.elts[part], route[1:]
+    return ("is a part of" if route else "is"), node
+
+
+def _written(key: ast.expr) -> str | bytes | int | float | complex | None:
+    value = key.value if isinstance(key, ast.Constant) else None
+    return value if not isinstance(value, type(...)) else None
 
 
 def parameters(node: Function) -> list[ast.arg]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from porttool.deciding.dataflow import containers
+from porttool.deciding.dataflow import containers, makers, narrowing, opaque, parts
 from porttool.deciding.dataflow.evaluate import Evaluation
 from porttool.deciding.dataflow.fileindex import FileIndex
 from porttool.deciding.dataflow.outside import MADE
@@ -15,6 +15,7 @@ from porttool.deciding.dataflow.project import Project
 from porttool.deciding.dataflow.values import (
     Atom,
     Box,
+    ClassRef,
     Instance,
     Nested,
     Nothing,
@@ -26,10 +27,12 @@ from porttool.deciding.dataflow.values import (
     Way,
     Wrapped,
     steps_of,
+    union,
 )
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.learning.lesson import Lesson
-from porttool.source.syntax import Source, Span, span_of
+from porttool.source.nodes import nodes_of
+from porttool.source.syntax import Source, Span, line_at, span_of
 
 Kind = Literal["definite", "may", "no", "unknown"]
 
@@ -60,6 +63,7 @@ class Flow:
         self.project = project
         self.evaluation = evaluation
         self.lesson = lesson
+        self.judged: list[tuple[str, ast.expr]] = []
 
     def holds(self, path: str, node: ast.expr) -> Holding:
         """Tell whether an expression of a file may hold a wrapped object."""
@@ -78,11 +82,44 @@ class Flow:
                 return atom.name
         return None
 
+    def judge(self, path: str, node: ast.expr) -> Holding:
+        """Tell what `holds` tells of an expression that a decision rests on, and remember it."""
+        self.judged.append((path, node))
+        return self.holds(path, node)
+
+    def carries(self, path: str, node: ast.expr) -> Holding | None:
+        """Tell how an expression may hold a wrapped object, itself or in containers."""
+        file = self.project.files[path]
+        value = self.evaluation.ask_held(node, file)
+        found: Value = {atom: way for atom, way in value.items() if not isinstance(atom, Unknown)}
+        return self._judged(found, Place(node, file)) if found else None
+
+    def gives_wrapped(self, path: str, call: ast.Call) -> bool:
+        """Tell whether a call is given a wrapped object, or a container of them."""
+        return bool(self.evaluation.ask_given(call, self.project.files[path]))
+
+    def kinds_of_classes(self, path: str, classes: ast.expr) -> set[str]:
+        """Tell what the classes of an `isinstance` are: "module", "optimizer", "plain" or "?"."""
+        self.value(path, classes)
+        file = self.project.files[path]
+        return narrowing.kinds_of(self.evaluation, classes, self.evaluation.frame(file))
+
+    def is_class(self, path: str, node: ast.expr) -> bool:
+        """Tell whether an expression is a class: one of the files, or one of a torch module."""
+        return any(
+            isinstance(atom, ClassRef)
+            or (isinstance(atom, Outside) and atom.name.startswith("torch.nn."))
+            for atom in self.value(path, node)
+        )
+
     def is_container(self, path: str, node: ast.expr) -> bool:
         """Tell whether an expression may be a list, a dictionary, an nn.ModuleList or the like."""
         return any(isinstance(atom, Box) for atom in self.value(path, node))
 
     def _judged(self, value: Value, place: Place) -> Holding:
+        origins = {opaque.origin_of(atom) for atom in value}
+        doubts = [self.evaluation.given(origin) for origin in origins if origin is not None]
+        value = union([value, *doubts])
         wrapped = [atom for atom in value if isinstance(atom, Wrapped)]
         unknown = [atom for atom in value if isinstance(atom, Unknown)]
         inside = [atom for atom in value if self._inside(atom)]
@@ -124,9 +161,9 @@ class Flow:
         if isinstance(atom, Nested):
             return {atom: None}
         if isinstance(atom, Instance):
-            return self.evaluation.owned(atom.cls)
-        if isinstance(atom, Box) and containers.is_modules(atom):
-            return self.evaluation.wrapped_inside(containers.contents(self.evaluation, atom))
+            return parts.owned(self.evaluation, atom.cls)
+        if isinstance(atom, Box) and makers.is_modules(atom):
+            return parts.wrapped_inside(self.evaluation, containers.contents(self.evaluation, atom))
         return {}
 
     def _around(self, atom: Atom, way: Way | None, place: Place) -> tuple[str, ...]:
@@ -166,10 +203,7 @@ def analyse(
             for node in _nodes_at(onto[ask.path], ask.span):
                 why = f"whether `{ask.text}` is wrapped ({ask.path}:{ask.line}) is still open"
                 pending[node] = why
-    wrapper = lesson.wrapper
-    evaluation = Evaluation(
-        project, seeds, callee=wrapper.callee, unwrap=wrapper.unwrap, pending=pending
-    )
+    evaluation = Evaluation(project, seeds, wrapper=lesson.wrapper, pending=pending)
     return Flow(project, evaluation, lesson)
 
 
@@ -190,8 +224,10 @@ def _shape_of(seed: PlacedSeed) -> str:
 
 def _nodes_at(source: Source, span: Span) -> list[ast.expr]:
     """Return the outermost expression that covers exactly a span."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.expr) and span_of(source, node) == span:
+    line = line_at(source, span.start)
+    for node in nodes_of(source.tree):
+        # Only a node that starts on the span's own line is worth its offset.
+        if isinstance(node, ast.expr) and node.lineno == line and span_of(source, node) == span:
             return [node]
     return []
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import calls, declared
+from porttool.deciding.dataflow import (
+    calls,
+    containers,
+    declared,
+    decorated,
+    makers,
+    records,
+)
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
 from porttool.deciding.dataflow.project import ClassInfo, decorators
 from porttool.deciding.dataflow.values import (
@@ -36,6 +43,8 @@ def member(flow: Evaluation, atom: Atom, name: str, place: Place) -> Value:
     """Return what `name` of one possibility stands for; calls of methods are not done here."""
     match atom:
         case Instance():
+            if name == "__class__":
+                return {ClassRef(atom.cls): None}
             if name in ("__dict__", "__getattribute__"):
                 return {_by_name(name): None}
             return flow.cell(("member", atom, name), lambda: _of_instance(flow, atom, name, place))
@@ -46,20 +55,60 @@ def member(flow: Evaluation, atom: Atom, name: str, place: Place) -> Value:
         case Outside(dotted):
             return flow.definition(f"{dotted}.{name}", place.file)
         case Wrapped():
-            what = "an unwrapped module" if name == flow.unwrap else "a part of a wrapped module"
-            return {Plain(what, place): None}
+            if name == flow.unwrap:
+                return {Plain("an unwrapped module", place): None}
+            part: Value = {Plain("a part of a wrapped module", place): None}
+            return union((_stored_on(flow, atom, name), part))
         case Unknown():
             return _of_unknown(flow, atom, name, place)
+        case Nested() if name == "module":
+            return {Wrapped(atom.inner): None}
         case Nested():
             return {Unknown(f"`{place.text}` is inside a wrapper around a wrapped module"): None}
         case Nothing():
             return {}
         case Plain():
-            return {atom: None}
+            return _of_plain(flow, atom, name)
         case Box():
-            return {Plain("a part of a container", place): None}
+            return _of_box(flow, atom, name, place)
         case _:
-            return {Plain("an attribute of a function", place): None}
+            stored = _stored_on(flow, atom, name)
+            return stored or {Plain("an attribute of a function", place): None}
+
+
+def _of_plain(flow: Evaluation, atom: Plain, name: str) -> Value:
+    """Return what was stored on something under a name; else it is as plain as its owner."""
+    if atom.of is None:
+        return {atom: None}
+    return _stored_on(flow, atom, name) or {atom: None}
+
+
+def _stored_on(flow: Evaluation, atom: Atom, name: str) -> Value:
+    """Return what assignments anywhere give an attribute of one object or function."""
+
+    def compute() -> Value:
+        found = []
+        for binding in flow.project.stores(name):
+            assert isinstance(binding.target, ast.Attribute)
+            frame = flow.frame(binding.scope.file)
+            if atom in flow.value(binding.target.value, frame):
+                found.append(flow.bound(binding, frame))
+        return union(found)
+
+    return flow.cell(("stored", atom, name), compute)
+
+
+def _of_box(flow: Evaluation, box: Box, name: str, place: Place) -> Value:
+    """Return the attribute of a container that is reached by its key, or of a named tuple."""
+    if box.kind == "record":
+        return records.field(flow, box, name)
+    if box.kind in ("namespace", "module dict"):
+        stored = _stored_on(flow, box, name)
+        return union((containers.dict_values(flow, box, name), stored))
+    if makers.is_modules(box):
+        # nn.Sequential(OrderedDict(...)) has an attribute for each part.
+        return union((_stored_on(flow, box, name), containers.contents(flow, box)))
+    return {Plain("a part of a container", place): None}
 
 
 def _by_name(name: str) -> Unknown:
@@ -116,6 +165,8 @@ def _functions(cls: ClassInfo, name: str) -> list[Scope]:
 def _of_instance(flow: Evaluation, atom: Instance, name: str, place: Place) -> Value:
     cls = atom.cls
     found: list[Value] = []
+    if name == "data" and (own := records.own_container(flow, atom)):
+        return own  # of `UserDict` and `UserList`
     for scope in methods(cls, name, upward=atom.upward):
         marks = decorators(scope)
         if marks & {"property", "cached_property"}:
@@ -127,7 +178,7 @@ def _of_instance(flow: Evaluation, atom: Instance, name: str, place: Place) -> V
         elif "classmethod" in marks:
             found.append({Function(scope, ClassRef(cls)): None})
         else:
-            found.append({Function(scope, Instance(cls)): None})
+            found.append(decorated.bound_method(flow, scope, Instance(cls)))
     if found:
         return union(found)
     found += [_store(flow, binding) for binding in _stores_of(flow, cls, name)]
@@ -225,8 +276,7 @@ def _of_class(flow: Evaluation, cls: ClassInfo, name: str) -> Value:
         for binding in ancestor.scope.bindings.get(name, []):
             if binding.kind == "assign":
                 found.append(_default(flow, binding))
-    if not found:
-        found += [_store(flow, binding) for binding in _stores_of(flow, cls, name)]
+    found += [_store(flow, binding) for binding in _stores_of(flow, cls, name)]
     return union(found) or {
         Unknown(f"nothing in the analysed files sets `{name}` of {cls.name}", hint=name): None
     }

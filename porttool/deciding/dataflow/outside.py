@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import containers, members
+from porttool.deciding.dataflow import containers, makers, members, opaque, records
 from porttool.deciding.dataflow.fileindex import Scope
 from porttool.deciding.dataflow.values import (
-    Box,
     ClassRef,
     Frame,
     Function,
@@ -18,12 +17,13 @@ from porttool.deciding.dataflow.values import (
     Partial,
     Place,
     Plain,
+    RecordType,
     Unknown,
     Value,
     Wrapped,
-    prefixed,
     union,
 )
+from porttool.wrappers import known_wrapper
 
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
@@ -50,9 +50,57 @@ SAME_OBJECT = frozenset(
     }
 )
 _COPIES = frozenset({"copy.deepcopy", "copy.copy", "dataclasses.replace"})
-_HANDS_ON = frozenset({"typing.cast", "contextlib.nullcontext", "weakref.proxy"})
+_HANDS_ON = frozenset(
+    {
+        "typing.cast",
+        "contextlib.nullcontext",
+        "contextlib.closing",
+        "contextlib.aclosing",
+        "weakref.proxy",
+        "asyncio.run",
+        "asyncio.shield",
+        "asyncio.wait_for",
+    }
+)
+# What these give is found by a name that is worked out while the program runs.
+_BY_NAME = frozenset(
+    {
+        "builtins.vars",
+        "builtins.globals",
+        "builtins.locals",
+        "builtins.eval",
+        "builtins.exec",
+        "builtins.__import__",
+        "builtins.object.__getattribute__",
+        "importlib.import_module",
+        "inspect.getattr_static",
+        "operator.attrgetter",
+        "operator.itemgetter",
+        "operator.methodcaller",
+        "operator.getitem",
+        "gc.get_objects",
+        "gc.get_referrers",
+    }
+)
 MADE = "made by"
-_NESTS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "DDP", "FSDP")
+_AVERAGES = ("AveragedModel",)
+_NESTS = (
+    "DataParallel",
+    "DistributedDataParallel",
+    "FullyShardedDataParallel",
+    "DDP",
+    "FSDP",
+    *_AVERAGES,
+)
+# Functions that look at an object and never hand it back.
+_LOOKS = frozenset(
+    f"builtins.{name}"
+    for name in (
+        *("print", "repr", "str", "len", "id", "hash", "type", "isinstance", "issubclass", "dir"),
+        *("hasattr", "setattr", "delattr", "callable", "bool", "int", "float", "abs", "sum"),
+        *("all", "any", "range", "open"),
+    )
+)
 
 
 def unwraps(node: ast.IfExp, unwrap: str) -> bool:
@@ -68,19 +116,26 @@ def unwraps(node: ast.IfExp, unwrap: str) -> bool:
 def called(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value:
     """Return what a call of something that is not analysed gives."""
     place = Place(node, frame.file)
-    if name == flow.callee:
+    if flow.wrapper.is_called(name):
         return {Wrapped(place): None} if node.args or node.keywords else {Nothing(): None}
     package, _, last = name.rpartition(".")
     if package == "builtins":
         given = _builtin(flow, last, node, frame)
         if given is not None:
             return given
-    made = containers.made_by(name, node, frame)
+    if name in _BY_NAME:
+        why = f"it is looked up by name, through `{last}()`"
+        return {Unknown(f"{why} ({place.at})", sure=True): None}
+    made = makers.made_by(name, node, frame)
     if made is not None:
         return made
+    if name in ("collections.namedtuple", "typing.NamedTuple"):
+        fields = records.named_fields(node)
+        return {RecordType(fields) if fields else Plain(f"{MADE} `{last}`", place, place): None}
     if name in _COPIES | _HANDS_ON:
         which = 1 if last == "cast" else 0
-        return flow.value(node.args[which], frame) if len(node.args) > which else {}
+        given = flow.value(node.args[which], frame) if len(node.args) > which else {}
+        return containers.awaited(flow, given)
     if name == "functools.partial" and node.args:
         targets = flow.value(node.args[0], frame)
         return {
@@ -88,7 +143,8 @@ def called(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value:
             for atom in targets
             if isinstance(atom, Function | ClassRef)
         } or {Plain("a partial function", place): None}
-    if ".optim." in name or name.startswith("torch.optim"):
+    optimizer = ".optim." in name or name.startswith("torch.optim")
+    if optimizer and last not in _AVERAGES:
         kind = "a learning-rate scheduler" if "lr_scheduler" in name else "an optimizer"
         return {Plain(f"{kind} built", place): None}
     if name.startswith("torch.") and name.endswith(("save", "load")):
@@ -100,28 +156,20 @@ def _stranger(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Valu
     """Judge an unknown function by what it is given: it cannot wrap, but it may hand back."""
     place = Place(node, frame.file)
     last = name.rpartition(".")[2]
-    inside: list[Value] = []
-    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-        value = flow.value(argument, frame)
-        held = flow.wrapped_inside(value)
-        for atom, way in value.items():
-            if isinstance(atom, Box):
-                held |= prefixed(way, flow.wrapped_inside(containers.contents(flow, atom)))
-        inside.append(held)
-    held = union(inside)
+    if name in _LOOKS:
+        return {Plain(f"what `{last}` gives", place): None}
+    held = opaque.held_by_arguments(flow, node, frame)
     doubts: Value = {atom: way for atom, way in held.items() if isinstance(atom, Unknown)}
     if held and len(doubts) == len(held):
         return doubts
     held = {atom: way for atom, way in held.items() if atom not in doubts}
     if not held:
-        return {Plain(f"{MADE} `{place.text}`", place): None}
-    if last in _NESTS or name.startswith(("torch.nn.", "torch.jit.")):
+        return {Plain(f"{MADE} `{place.text}`", place, place): None}
+    if last in _NESTS or known_wrapper(name) or name.startswith(("torch.nn.", "torch.jit.")):
         return {
             Nested(place, atom.place if isinstance(atom, Wrapped) else place): way
             for atom, way in held.items()
         }
-    if name.startswith(("builtins.", "torch.", "numpy.")):
-        return {Plain(f"what `{name}` gives", place): None}
     why = f"`{last}` is given a wrapped module at {place.at} and may hand it back"
     return {Unknown(why, sure=True): next(iter(held.values()))}
 
@@ -131,9 +179,12 @@ def _builtin(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value
     arguments = node.args
     if name == "getattr" and len(arguments) >= 2:
         return _getattr(flow, node, frame)
-    if name == "vars":
-        why = "it is looked up by name, through `vars()`"
-        return {Unknown(why, sure=True): None}
+    if name == "type" and len(arguments) == 1:
+        value = flow.value(arguments[0], frame)
+        known: Value = {
+            ClassRef(atom.cls): way for atom, way in value.items() if isinstance(atom, Instance)
+        }
+        return known or None
     if name == "super":
         scope: Scope | None = frame.file.scope_at.get(node)
         while scope is not None and scope.owner is None:

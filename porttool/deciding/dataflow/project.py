@@ -8,8 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
+from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope, index_of
 from porttool.source.syntax import Source
+
+# Bases from here have no method that hands back what an object was given, but containers have.
+_KNOWN_ROOTS = frozenset({"torch", "abc", "enum", "typing", "threading", "collections"})
 
 
 @dataclass(eq=False)
@@ -41,8 +44,19 @@ class ClassInfo:
         return _closure(self, "derived")
 
     def family(self) -> list[ClassInfo]:
-        """Return every class whose methods may run on an object of this one."""
-        return list(dict.fromkeys([*self.ancestors(), *self.descendants()]))
+        """Return every class whose methods may run on an object of this one.
+
+        A descendant's other bases are among them: a mixin finds what its siblings set.
+        """
+        below = self.descendants()
+        beside = [cls for derived in below[1:] for cls in derived.ancestors()]
+        return list(dict.fromkeys([*self.ancestors(), *below, *beside]))
+
+    @property
+    def has_unknown_bases(self) -> bool:
+        """Tell whether it inherits more than torch modules and the standard library give."""
+        names = [name for cls in self.ancestors() for name in cls.outside]
+        return any(name.partition(".")[0] not in _KNOWN_ROOTS for name in names)
 
     @property
     def is_module(self) -> bool:
@@ -66,13 +80,13 @@ class Project:
     """Index of a set of files; files are found by module name, whatever folder the roots are."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
-        self.files = {path: FileIndex(source) for path, source in sources.items()}
+        self.files = {path: index_of(source) for path, source in sources.items()}
         self._by_tail: dict[str, list[FileIndex]] = defaultdict(list)
         last_parts = Counter(path.rpartition("/")[2] for path in self.files)
         for path, file in self.files.items():
             parts = path.removesuffix(".py").split("/")
-            if last_parts[path.rpartition("/")[2]] == 1:
-                file.shown = path.rpartition("/")[2]
+            name = path.rpartition("/")[2]
+            file.shown = name if last_parts[name] == 1 else path
             if parts[-1] == "__init__" and len(parts) > 1:
                 parts.pop()
             self._by_tail[parts[-1]].append(file)
@@ -83,6 +97,10 @@ class Project:
             if scope.kind == "class"
         }
         self._owners: dict[str, list[ClassInfo]] = {}
+        self._stores: dict[str, list[Binding]] = {}
+        self._calls: dict[str, list[tuple[ast.Call, FileIndex]]] = {}
+        # Names that were looked for and that the files do not define, by the importer's path.
+        self.missed: dict[tuple[str, str], None] = {}
         for cls in self.classes.values():
             self._find_bases(cls)
 
@@ -97,7 +115,7 @@ class Project:
         found = []
         for file in self._by_tail.get(parts[-1], []):
             path = file.path.removesuffix(".py").removesuffix("/__init__").split("/")
-            if path[-len(parts) :] == parts and _is_root(path[: -len(parts)], folder, parts):
+            if path[-len(parts) :] == parts and is_root(path[: -len(parts)], folder, parts):
                 found.append(file)
         if len(found) > 1:
             found.sort(key=lambda file: (file.path.split("/")[:-1] != folder, len(file.path)))
@@ -121,6 +139,7 @@ class Project:
             return module
         package, _, name = dotted.rpartition(".")
         if not package:
+            self.missed[dotted, importer.path] = None
             return None
         home = self.module(package, importer)
         if home is not None:
@@ -131,7 +150,9 @@ class Project:
                 found = self.definition(f"{self.absolute(star, home)}.{name}", home)
                 if found is not None:
                     return found
+            self.missed[dotted, importer.path] = None
             return None
+        self.missed[dotted, importer.path] = None
         folder = "/" + package.replace(".", "/") + "/"
         inside = [
             bindings[-1]
@@ -143,8 +164,10 @@ class Project:
 
     def stores(self, attribute: str) -> Iterator[Binding]:
         """Yield every assignment to an attribute of that name."""
-        for file in self.files.values():
-            yield from file.stores.get(attribute, ())
+        if attribute not in self._stores:
+            files = self.files.values()
+            self._stores[attribute] = [b for file in files for b in file.stores.get(attribute, ())]
+        yield from self._stores[attribute]
 
     def own_class(self, node: ast.expr, file: FileIndex) -> ClassInfo | None:
         """Return the class whose method calls its object by this name (`self`)."""
@@ -191,9 +214,10 @@ class Project:
 
     def calls(self, name: str) -> Iterator[tuple[ast.Call, FileIndex]]:
         """Yield every call whose callee ends in that name."""
-        for file in self.files.values():
-            for call in file.calls.get(name, ()):
-                yield call, file
+        if name not in self._calls:
+            files = self.files.values()
+            self._calls[name] = [(call, f) for f in files for call in f.calls.get(name, ())]
+        yield from self._calls[name]
 
     def _find_bases(self, cls: ClassInfo) -> None:
         for expression in cls.node.bases:
@@ -249,7 +273,7 @@ def imported(binding: Binding, project: Project) -> str:
     return alias.name if alias.asname else alias.name.partition(".")[0]
 
 
-def _is_root(head: list[str], folder: list[str], parts: list[str]) -> bool:
+def is_root(head: list[str], folder: list[str], parts: list[str]) -> bool:
     """Tell whether imports may start below a folder; one part alone is soon a false friend."""
     if len(parts) > 1 or not head or head[-1] in ("src", "lib", "python"):
         return True

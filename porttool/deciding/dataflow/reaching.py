@@ -216,10 +216,15 @@ class _Walk:
         ends: list[Environment | None] = [dict(environment)]
         for case in node.cases:
             inside = dict(environment)
+            captured: Environment = {}
             for pattern in ast.walk(case.pattern):
                 name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
                 if isinstance(name, str):
-                    self.bind_name(pattern, name, inside)
+                    # Each alternative of `|` captures the same names.
+                    before = captured.get(name, frozenset())
+                    self.bind_name(pattern, name, captured)
+                    captured[name] = captured.get(name, before) | before
+            inside.update(captured)
             self.read(case.guard, inside)
             ends.append(self.block(case.body, inside))
         return _join(*ends)

@@ -77,10 +77,15 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Something that is certainly not wrapped; `what` says what it is."""
+    """Something that is not wrapped; `what` says what it is.
+
+    `of` is where code that is not analysed made it, or made what it was taken from: it may give
+    back a wrapped object that it is given later.
+    """
 
     what: str
     place: Place
+    of: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,13 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordType:
+    """A class that `namedtuple(...)` makes, by its fields."""
+
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CallSite:
     """A place that calls a function, or hands it to something that does.
 
@@ -186,6 +198,7 @@ Atom = (
     | ModuleRef
     | Outside
     | Partial
+    | RecordType
     | CallSite
 )
 
@@ -267,9 +280,15 @@ def steps_of(way: Way | None) -> Iterator[Step]:
 
 # More possibilities of a kind say nothing new: what is plain is plain, however many of it.
 _ROOM = {Plain: 4, Unknown: 6, Nested: 8, Wrapped: 16, Outside: 16}
+_ROOM_FOR_STRANGERS = 12
 _ROOM_FOR_OTHERS = 48
 _FEW = min(_ROOM.values())
 _TOO_MANY = Unknown("it may be too many things to follow")
+
+
+def _kind(atom: Atom) -> type:
+    # What other code made is counted apart: each of them has a past of its own.
+    return Place if isinstance(atom, Plain) and atom.of is not None else type(atom)
 
 
 def grown(known: Value, more: Value) -> Value:
@@ -283,11 +302,11 @@ def grown(known: Value, more: Value) -> Value:
         return known
     if len(known) + len(new) <= _FEW:
         return known | {atom: more[atom] for atom in new}
-    counts: Counter[type] = Counter(type(atom) for atom in known)
+    counts: Counter[type] = Counter(_kind(atom) for atom in known)
     value = dict(known)
     for atom in new:
-        kind = type(atom)
-        room = _ROOM.get(kind, _ROOM_FOR_OTHERS)
+        kind = _kind(atom)
+        room = _ROOM_FOR_STRANGERS if kind is Place else _ROOM.get(kind, _ROOM_FOR_OTHERS)
         urgent = isinstance(atom, Unknown) and atom.sure and counts[kind] < 2 * room
         if kind is CallSite or counts[kind] < room or urgent:
             counts[kind] += 1

@@ -127,8 +127,9 @@ def main(argv: list[str]) -> None:
             for folder in (options.a, options.b)
         )
         result["checkpoint"] = compare(a, b, ignore)
-        result["prefixed_a"] = list(prefixed(a, options.prefix))[:SHOWN]
-        result["prefixed_b"] = list(prefixed(b, options.prefix))[:SHOWN]
+        if options.prefix:
+            result["prefixed_a"] = list(prefixed(a, options.prefix))[:SHOWN]
+            result["prefixed_b"] = list(prefixed(b, options.prefix))[:SHOWN]
     options.out.write_text(json.dumps(result), "utf-8")
 
 

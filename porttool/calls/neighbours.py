@@ -1,0 +1,113 @@
+"""The files around one file: those that it imports, and those that import it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from porttool.calls.view import module_word
+from porttool.errors import UnparsableSource
+from porttool.source.nodes import nodes_of
+from porttool.source.syntax import Source, parse_source
+
+_HOPS = 4
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|.*)|import[ \t].*)", re.MULTILINE
+)
+_WORDS = re.compile(rb"[A-Za-z_]\w*")
+
+
+class Project:
+    """The files of a project, by path, and which of them mention which module in an import.
+
+    What is asked of all files at once is read from their text, once: a project may be large.
+    """
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self.contents = contents
+
+    @cached_property
+    def modules(self) -> Mapping[str, list[str]]:
+        """Map the last word of a module's name to the files that it may be."""
+        found: dict[str, list[str]] = {}
+        for path in self.contents:
+            found.setdefault(module_word(path), []).append(path)
+        return found
+
+    @cached_property
+    def importers(self) -> Mapping[str, list[str]]:
+        """Map a word to the files that have it in an import."""
+        found: dict[str, list[str]] = {}
+        for path in self.contents:
+            words: set[bytes] = set()
+            for statement in _IMPORTS.findall(self.contents[path]):
+                words.update(_WORDS.findall(statement))
+            for word in words:
+                found.setdefault(word.decode(), []).append(path)
+        return found
+
+    def parsed(self, path: str) -> Source | None:
+        """Return a file, or None where it does not parse."""
+        try:
+            return parse_source(path, self.contents[path])
+        except (UnparsableSource, KeyError):
+            return None
+
+
+class Neighbours(Mapping[str, Source]):
+    """A file and those around it, by path; found and parsed when one is first asked for."""
+
+    def __init__(self, source: Source, project: Project) -> None:
+        self._source = source
+        self._project = project
+
+    @cached_property
+    def _files(self) -> dict[str, Source]:
+        return _around(self._source, self._project)
+
+    def __getitem__(self, path: str) -> Source:
+        return self._files[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+def _around(source: Source, project: Project) -> dict[str, Source]:
+    found = {source.path: source}
+    fresh = [source]
+    for _ in range(_HOPS):
+        paths = dict.fromkeys(path for one in fresh for path in _imported(one, project))
+        others = [project.parsed(path) for path in paths if path not in found]
+        fresh = [one for one in others if one is not None]
+        found |= {one.path: one for one in fresh}
+    word = module_word(source.path)
+    for path in project.importers.get(word, ()):
+        other = project.parsed(path) if path not in found else None
+        if other is not None and any(word in module.split(".") for module in _modules(other)):
+            found[path] = other
+    return found
+
+
+def _imported(source: Source, project: Project) -> Iterator[str]:
+    """Yield the files that the imports of a file may mean, by how their paths end."""
+    for module in _modules(source):
+        tail = "/" + module.replace(".", "/")
+        for path in project.modules.get(module.rpartition(".")[2], ()):
+            if f"/{path}".endswith((f"{tail}.py", f"{tail}/__init__.py")):
+                yield path
+
+
+def _modules(source: Source) -> Iterator[str]:
+    for node in nodes_of(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node.module
+            joint = f"{node.module}." if node.module else ""
+            yield from (f"{joint}{alias.name}" for alias in node.names if alias.name != "*")

@@ -1,0 +1,401 @@
+"""Hold a written port against what was decided: every place done, and nothing else.
+
+Written apart from what writes: trees are turned back (`undo`) and counted, scope by scope. With a
+switch the off-proof shows that nothing else changed; without one, the tree turned back has to be
+onto's, but for helpers, imports and the statements that the experiment added.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from porttool.learning.lesson import Lesson, Rule
+from porttool.proving.guards import Wrap, gate_faults
+from porttool.proving.patterns import parse_pattern
+from porttool.proving.undo import Event, Undone, fill, instantiate, last_name, parse_part, templates
+from porttool.source.nodes import children, nodes_of, walk
+from porttool.source.scopes import bound_anywhere, bound_names, imported_names
+from porttool.source.syntax import Names, Source, Span, dump, line_at, same_tree, span_of
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A place that was decided to be rewritten, by which rule."""
+
+    path: str
+    span: Span
+    text: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that was written and not decided, or decided and not written."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a port was decided to do; `gate` is how the switch is read, None without a switch."""
+
+    rewrites: Sequence[Rewrite]
+    wraps: Sequence[Wrap]
+    gate: str | None = None
+
+
+def audit_written(
+    onto: Mapping[str, Source], written: Mapping[str, Source], lesson: Lesson, decided: Decisions
+) -> tuple[Fault, ...]:
+    """Return what is wrong with the written files; both hold all files that matter to the port."""
+    found = [
+        fault
+        for path in onto
+        for fault in _File(path, onto[path], written[path], lesson, decided).faults()
+    ]
+    return (*found, *_imported_helpers(written, lesson))
+
+
+class _File:
+    """One file before and after, with what was decided about it."""
+
+    def __init__(
+        self, path: str, onto: Source, written: Source, lesson: Lesson, decided: Decisions
+    ) -> None:
+        self._path = path
+        self._onto, self._written = onto, written
+        self._lesson = lesson
+        self._rules = {rule.name: rule for rule in lesson.rules}
+        self._rewrites = [rewrite for rewrite in decided.rewrites if rewrite.path == path]
+        self._wraps = [wrap for wrap in decided.wraps if wrap.path == path]
+        self._gate = decided.gate
+        self._templates = templates(lesson.rules)
+        self._helpers = {dump(ast.parse(helper.text).body[0]) for helper in lesson.helpers}
+        self._wrappers = {name.rpartition(".")[2] for name in lesson.wrapper.names}
+        for wrap in self._wraps:
+            call = parse_pattern(wrap.call)
+            called = (last_name(node) for node in ast.walk(call) if isinstance(node, ast.Call))
+            self._wrappers |= {name for name in called if name}
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what is wrong with this file."""
+        same = self._onto.data == self._written.data
+        if same and not self._rewrites and not self._wraps:
+            return
+        before = self._undo(self._onto)
+        expected, faults = self._expected(before)
+        yield from faults
+        wraps, plain = self._expected_wraps(before)
+        old = before.module(self._onto.tree)
+        after = replace(
+            self._undo(self._written),
+            expected={event: nodes[0] for event, nodes in expected.items()},
+            wrapped={} if self._gate else plain,
+            gated=self._gate is not None,
+        )
+        new = after.module(self._written.tree)
+        wanted = Counter({event: len(nodes) for event, nodes in expected.items()})
+        yield from self._counted(wanted, before.routed, after.routed, after, "rewritten")
+        if self._gate is None:
+            yield from self._counted(wraps, before.wraps, after.wraps, after, "wrapped")
+            yield from self._block(old.body, new.body, Counter(self._added_statements()))
+        else:
+            found = gate_faults(
+                self._gate, self._onto.tree, self._written.tree, self._wraps, (before, after)
+            )
+            yield from (self._fault(line, text) for line, text in found)
+        yield from self._required()
+        yield from self._unresolved()
+
+    def _undo(self, source: Source) -> Undone:
+        tree = source.tree
+        aliases = {
+            alias.asname
+            for node in walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+            if alias.asname
+        }
+        names = {template.name for template in self._templates}
+        marked = None
+        if None not in names:
+            words = {*self._wrappers, *aliases, *(name for name in names if name)}
+            pattern = re.compile("|".join(map(re.escape, sorted(words))))
+            found = pattern.finditer(source.text)
+            marked = sorted({line_at(source, at.start()) for at in found})
+        return Undone(
+            templates=self._templates,
+            wrappers=self._wrappers,
+            mentioned=self._lesson.wrapper.is_called,
+            names=Names(tree),
+            aliases=aliases,
+            helpers=self._helpers,
+            helper_names={helper.name.rpartition(".")[2] for helper in self._lesson.helpers},
+            marked=marked,
+        )
+
+    def _fault(self, line: int, text: str) -> Fault:
+        return Fault(self._path, line, text)
+
+    # -- what was decided, as events -----------------------------------------------------------
+
+    def _expected(self, onto: Undone) -> tuple[dict[Event, list[ast.expr]], list[Fault]]:
+        """Return each rewrite as the text that it gives in its scope, and what that stood for."""
+        found: dict[Event, list[ast.expr]] = {}
+        faults = []
+        scopes = _scopes(self._onto, self._rewrites)
+        for rewrite in self._rewrites:
+            line = line_at(self._onto, rewrite.span.start)
+            rule, scope = self._rules.get(rewrite.rule), scopes.get(rewrite.span)
+            done = self._done(rewrite.text, rule, scope or "", onto) if rule else None
+            if done is None or scope is None:
+                faults.append(self._fault(line, f"`{_flat(rewrite.text)}` cannot be told apart"))
+                continue
+            text, node = done
+            found.setdefault((scope, text), []).append(node)
+        return found, faults
+
+    def _done(self, text: str, rule: Rule, scope: str, onto: Undone) -> tuple[str, ast.expr] | None:
+        undone = onto.afresh()
+        node = undone.expression(parse_part(text), scope)
+        before, after = parse_pattern(rule.before), parse_pattern(rule.after)
+        result = fill(before, node, undone.names, after)
+        return None if result is None else (ast.unparse(result), node)
+
+    def _expected_wraps(self, onto: Undone) -> tuple[Counter[Event], dict[Event, ast.expr]]:
+        """Return the wrapper calls that the seeds add, and what each wrapped text stands for."""
+        wanted: Counter[Event] = Counter()
+        plain: dict[Event, ast.expr] = {}
+        for wrap in self._wraps:
+            if wrap.statement is not None:
+                undone = onto.afresh()
+                decorates = f"def {wrap.target}(): ..." if wrap.kind == "decorator" else ""
+                for statement in ast.parse(wrap.statement + decorates).body:
+                    undone.statement(statement, wrap.scope)
+                wanted += undone.wraps
+                continue
+            undone = onto.afresh()
+            value = undone.expression(parse_part(wrap.value), wrap.scope)
+            whole = instantiate(parse_pattern(wrap.call), {"X": value})
+            around = onto.afresh()
+            around.expression(whole, wrap.scope)
+            wanted += around.wraps - undone.wraps
+            plain[wrap.scope, ast.unparse(whole)] = value
+        return wanted, plain
+
+    def _added_statements(self) -> Iterator[str]:
+        for wrap in self._wraps:
+            if wrap.statement is not None and wrap.kind != "decorator":
+                yield from map(dump, ast.parse(wrap.statement).body)
+
+    # -- what was written --------------------------------------------------------------------
+
+    def _counted(
+        self,
+        wanted: Counter[Event],
+        before: Counter[Event],
+        after: Counter[Event],
+        undone: Undone,
+        word: str,
+    ) -> Iterator[Fault]:
+        for event in sorted({*wanted, *before, *after}):
+            found = after[event] - before[event]
+            if found == wanted[event]:
+                continue
+            scope, text = event
+            where = f" in {scope}" if scope else ""
+            line = undone.lines.get(event, 1)
+            if found < wanted[event]:
+                yield self._fault(line, f"`{text}` should be there{where}, and is not {word}")
+            else:
+                yield self._fault(line, f"`{text}` is {word}{where}, and nobody decided that")
+
+    def _block(
+        self, old: Sequence[ast.stmt], new: Sequence[ast.stmt], added: Counter[str]
+    ) -> Iterator[Fault]:
+        """Yield the first place where a block, turned back, is not onto's."""
+        index = 0
+        for statement in new:
+            mine = old[index] if index < len(old) else None
+            if mine is not None and same_tree(mine, statement):
+                index += 1
+                continue
+            if self._is_added(statement, added):
+                continue
+            found = list(self._statement(mine, statement, added))
+            yield from found
+            if found:
+                return
+            index += 1
+        if index < len(old):
+            yield self._fault(1, f"onto's `{_head(old[index])}` is lost")
+
+    def _statement(
+        self, old: ast.stmt | None, new: ast.stmt, added: Counter[str]
+    ) -> Iterator[Fault]:
+        changed = f"`{_head(new)}` is not what onto has there, and nobody decided that"
+        if old is None or type(old) is not type(new):
+            yield self._fault(new.lineno, changed)
+            return
+        if isinstance(old, ast.ImportFrom) and isinstance(new, ast.ImportFrom):
+            names = {(a.name, a.asname) for a in old.names} <= {
+                (a.name, a.asname) for a in new.names
+            }
+            if not names or (old.module, old.level) != (new.module, new.level):
+                yield self._fault(new.lineno, changed)
+            return
+        for name, value in ast.iter_fields(old):
+            other = getattr(new, name)
+            blocks = isinstance(value, list) and any(
+                isinstance(v, ast.stmt) for v in [*value, *other]
+            )
+            if blocks:
+                yield from self._block(value, other, added)
+            elif name == "decorator_list":
+                kept = [part for part in other if not self._is_decorator(part)]
+                if [dump(part) for part in value] not in (
+                    [dump(p) for p in other],
+                    [dump(p) for p in kept],
+                ):
+                    yield self._fault(new.lineno, changed)
+            elif isinstance(value, list) and value and isinstance(value[0], ast.AST):
+                yield from self._parts(value, other, added, new.lineno, changed)
+            elif _as_text(value) != _as_text(other):
+                yield self._fault(new.lineno, changed)
+
+    def _parts(
+        self,
+        old: Sequence[ast.AST],
+        new: Sequence[ast.AST],
+        added: Counter[str],
+        line: int,
+        changed: str,
+    ) -> Iterator[Fault]:
+        """Compare handlers and cases, which hold blocks without being statements."""
+        if len(old) != len(new):
+            yield self._fault(line, changed)
+            return
+        for one, other in zip(old, new, strict=True):
+            bodies = getattr(one, "body", None), getattr(other, "body", None)
+            if isinstance(bodies[0], list) and isinstance(bodies[1], list):
+                yield from self._block(bodies[0], bodies[1], added)
+            elif not same_tree(one, other):
+                yield self._fault(line, changed)
+
+    def _is_added(self, statement: ast.stmt, added: Counter[str]) -> bool:
+        """Tell whether the port adds a statement: helpers, imports, what the experiment added."""
+        text = dump(statement)
+        if added[text] > 0:
+            added[text] -= 1
+            return True
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            # One that something reads now, and that the file did not have at its top before.
+            names, file = imported_names(statement), Names(self._onto.tree)
+            bound = any(file.binds(name, self._onto.tree) for name in names)
+            return names <= _read(self._written.tree) and not bound
+        return text in self._helpers
+
+    def _is_decorator(self, node: ast.expr) -> bool:
+        return any(
+            wrap.kind == "decorator" and wrap.statement and ast.unparse(node) in wrap.statement
+            for wrap in self._wraps
+        )
+
+    # -- helpers and names -------------------------------------------------------------------
+
+    def _required(self) -> Iterator[Fault]:
+        """Yield helpers that the rewritten places need and that the file does not have once."""
+        rules = {rewrite.rule for rewrite in self._rewrites}
+        needed = {
+            name for rule in rules if rule in self._rules for name in self._rules[rule].requires
+        }
+        for name in sorted(needed):
+            if "." in name:
+                continue
+            old = [node for node in self._onto.tree.body if name in bound_names([node])]
+            new = [node for node in self._written.tree.body if name in bound_names([node])]
+            if len(new) != max(len(old), 1):
+                yield self._fault(1, f"{name} is there {len(new)} times, expected once")
+            learned = any(helper.name == name for helper in self._lesson.helpers) and not old
+            for node in new if learned else ():
+                if isinstance(node, _DEFINITIONS) and dump(node) not in self._helpers:
+                    yield self._fault(node.lineno, f"{name} is not the one that was learned")
+
+    def _unresolved(self) -> Iterator[Fault]:
+        """Yield names that the written file reads and nothing gives it."""
+        old, new = _unbound(self._onto.tree), _unbound(self._written.tree)
+        for name in sorted(new.keys() - old.keys()):
+            yield self._fault(new[name], f"the name {name} means nothing in this file")
+
+
+def _imported_helpers(written: Mapping[str, Source], lesson: Lesson) -> Iterator[Fault]:
+    """Yield imports of helpers from files that do not define them."""
+    helpers = {helper.name for helper in lesson.helpers if "." not in helper.name}
+    for path, source in written.items():
+        for node in nodes_of(source.tree) if any(name in source.text for name in helpers) else ():
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            stem = (node.module or "").rpartition(".")[2]
+            homes = [home for home in written if PurePosixPath(home).stem == stem and stem]
+            for name in sorted(imported_names(node) & helpers):
+                if homes and not any(
+                    name in bound_names(written[home].tree.body) for home in homes
+                ):
+                    yield Fault(path, node.lineno, f"{name} is imported from where it is not")
+
+
+def _scopes(source: Source, rewrites: Sequence[Rewrite]) -> dict[Span, str]:
+    """Return the scope of each place, by dotted names."""
+    lines = {line_at(source, rewrite.span.start) for rewrite in rewrites}
+    spans = {rewrite.span for rewrite in rewrites}
+    found: dict[Span, str] = {}
+    stack: list[tuple[ast.AST, str]] = [(source.tree, "")]
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, _DEFINITIONS):
+            scope = f"{scope}.{node.name}" if scope else node.name
+        elif isinstance(node, ast.expr) and node.lineno in lines:
+            span = span_of(source, node)
+            if span in spans:
+                found[span] = scope
+        stack += [(child, scope) for child in children(node)]
+    return found
+
+
+def _unbound(tree: ast.Module) -> dict[str, int]:
+    """Return the names that a file reads and nowhere binds, with the line of the first.
+
+    What a star import gives counts as not bound: the port must not begin to rely on it.
+    """
+    bound = bound_anywhere(tree)
+    found: dict[str, int] = {}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Name) and node.id not in bound and not hasattr(builtins, node.id):
+            found.setdefault(node.id, node.lineno)
+    return found
+
+
+def _read(tree: ast.Module) -> set[str]:
+    return {node.id for node in walk(tree) if isinstance(node, ast.Name)}
+
+
+def _as_text(value: object) -> str:
+    return dump(value) if isinstance(value, ast.AST) else repr(value)
+
+
+def _head(node: ast.AST) -> str:
+    return ast.unparse(node).split("\n")[0]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Conflicts that only a person can resolve: told, opened, and remembered."""

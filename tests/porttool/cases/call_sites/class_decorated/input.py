@@ -1,0 +1,7 @@
+import torch
+
+
+@torch.compile
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x

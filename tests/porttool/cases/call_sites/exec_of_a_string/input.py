@@ -1,0 +1,4 @@
+import torch
+
+CODE = "f = torch.compile(torch.sin)"
+exec(CODE)

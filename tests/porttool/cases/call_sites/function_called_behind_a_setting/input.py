@@ -1,0 +1,27 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def compiled(model):
+    return torch.compile(model, dynamic=False)
+
+
+def build(use_compile=False):
+    model = Net()
+    if use_compile:
+        model = compiled(model)
+    return model
+
+
+model = build()
+out = model(torch.ones(3, 4))

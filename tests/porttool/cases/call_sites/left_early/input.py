@@ -1,0 +1,26 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def maybe(model, cfg):
+    if not cfg.compile:
+        return model
+    return torch.compile(model)
+
+
+class Cfg:
+    compile: bool = False
+
+
+model = maybe(Net(), Cfg())
+out = model(torch.ones(3, 4))

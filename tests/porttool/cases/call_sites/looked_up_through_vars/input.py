@@ -1,0 +1,4 @@
+import torch
+
+wrap = vars(torch)["compile"]
+other = torch.__dict__["compile"]

@@ -1,0 +1,25 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def build(mode):
+    model = Net()
+    match mode:
+        case "compile":
+            model = torch.compile(model)
+        case _:
+            pass
+    return model
+
+
+out = build("eager")(torch.ones(3, 4))

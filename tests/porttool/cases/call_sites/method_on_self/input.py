@@ -1,0 +1,22 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+class Own(Net):
+    def __init__(self):
+        super().__init__()
+        self.compile(fullgraph=True)
+
+
+model = Own()
+out = model(torch.ones(3, 4))

@@ -1,0 +1,25 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def run(x):
+    scale = 3
+
+    @torch.compile
+    def inner(y):
+        return y * scale
+
+    return inner(x)
+
+
+out = run(torch.ones(3, 4))

@@ -1,0 +1,28 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def outer():
+    net = Net()
+
+    def prepare():
+        nonlocal net
+        net = torch.compile(net, dynamic=False)
+
+    prepare()
+    return net
+
+
+model = outer()
+out = model(torch.ones(3, 4))
+ckpt = model.state_dict()

@@ -1,0 +1,22 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def build(compile=None):
+    net = Net()
+    if compile is not None:
+        net = torch.compile(net, **compile)
+    return net
+
+
+out = build()(torch.ones(3, 4))

@@ -1,0 +1,4 @@
+from .common import *
+
+net = build_model()
+net = compile(net)

@@ -1,0 +1,20 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+model = nn.Sequential(Net(), nn.ReLU())
+for i in range(len(model)):
+    model[i] = torch.compile(model[i])
+model._modules["0"] = torch.compile(model._modules["0"].eval())
+out = model(torch.ones(3, 4))
+ckpt = model.state_dict()

@@ -1,0 +1,27 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+class Cfg:
+    compile = False
+
+
+cfg = Cfg()
+
+
+@torch.compile(disable=not cfg.compile)
+def double(x):
+    return x * 2
+
+
+out = double(torch.ones(3, 4))

@@ -1,0 +1,24 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+import threading
+
+model = torch.compile(Net())
+
+
+def work():
+    model(torch.ones(3, 4))
+
+
+worker = threading.Thread(target=work)

@@ -1,0 +1,6 @@
+from push import push
+from store import stored
+
+
+def glue():
+    push(stored())

@@ -1,0 +1,25 @@
+import torch
+from torch import nn
+
+
+def _clean(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+
+
+class Net(nn.Linear):
+    pass
+
+
+class T:
+    net = torch.compile(Net(1, 1))
+    other = Net(1, 1)
+
+    def save(self):
+        return _clean(self.net), self.other.state_dict()
+
+    @classmethod
+    def f(cls):
+        _clean(cls.net)
+        cls.other.state_dict()
+        _clean(T.net)
+        _clean(T().net)

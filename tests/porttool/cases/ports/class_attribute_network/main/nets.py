@@ -1,0 +1,21 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Linear):
+    pass
+
+
+class T:
+    net = Net(1, 1)
+    other = Net(1, 1)
+
+    def save(self):
+        return self.net.state_dict(), self.other.state_dict()
+
+    @classmethod
+    def f(cls):
+        cls.net.state_dict()
+        cls.other.state_dict()
+        T.net.state_dict()
+        T().net.state_dict()

@@ -1,0 +1,22 @@
+import torch
+from torch import nn
+
+
+def _clean(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+
+
+class Net(nn.Linear):
+    pass
+
+
+def make(n):
+    return torch.compile(Net(n, n))
+
+
+def make2(n):
+    return Net(n, 2)
+
+
+def save():
+    return _clean(make(1)), make2(1).state_dict()

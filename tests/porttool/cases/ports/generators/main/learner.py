@@ -1,0 +1,51 @@
+import torch
+from torch import nn
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.policy = nn.Linear(cfg.n_in, cfg.n_out)
+        self.target = nn.Linear(cfg.n_in, cfg.n_out)
+        self.critics = [nn.Linear(cfg.n_in, 1) for _ in range(2)]
+        self.opt = torch.optim.Adam(self.policy.parameters())
+
+    def save(self):
+        return {
+            "policy": self.policy.state_dict(),
+            "target": self.target.state_dict(),
+            "critics": [c.state_dict() for c in self.critics],
+            "opt": self.opt.state_dict(),
+        }
+
+    def load(self, blob):
+        self.policy.load_state_dict(blob["policy"])
+
+    def nets(self):
+        yield self.policy
+
+    def others(self):
+        yield self.target
+
+    def all(self):
+        yield from self.nets()
+        yield from self.critics
+
+    def use(self):
+        for net in self.nets():
+            net.state_dict()
+        for net in self.others():
+            net.state_dict()
+        for net in self.all():
+            net.state_dict()
+        next(self.nets()).state_dict()
+        (only,) = self.others()
+        only.state_dict()
+
+    def counted(self):
+        yield 1
+        return self.policy
+
+    def delegate(self):
+        last = yield from self.counted()
+        last.state_dict()

@@ -1,0 +1,57 @@
+import torch
+from torch import nn
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.policy = nn.Linear(cfg.n_in, cfg.n_out)
+        self.target = nn.Linear(cfg.n_in, cfg.n_out)
+        self.critics = [nn.Linear(cfg.n_in, 1) for _ in range(2)]
+        self.opt = torch.optim.Adam(self.policy.parameters())
+
+    def save(self):
+        return {
+            "policy": self.policy.state_dict(),
+            "target": self.target.state_dict(),
+            "critics": [c.state_dict() for c in self.critics],
+            "opt": self.opt.state_dict(),
+        }
+
+    def load(self, blob):
+        self.policy.load_state_dict(blob["policy"])
+
+    def publish(self):
+        global CURRENT, PREVIOUS
+        CURRENT = self.policy
+        PREVIOUS = self.target
+        Holder.net = self.policy
+        Holder.other = self.target
+        REGISTRY["policy"] = self.policy
+        OTHERS["target"] = self.target
+        NETS.append(self.policy)
+
+
+CURRENT = None
+PREVIOUS = None
+REGISTRY = {}
+OTHERS = {}
+NETS: list = []
+
+
+class Holder:
+    net = None
+    other = None
+
+    def dump(self):
+        return self.net.state_dict(), self.other.state_dict()
+
+
+def dump():
+    CURRENT.state_dict()
+    PREVIOUS.state_dict()
+    Holder.net.state_dict()
+    Holder.other.state_dict()
+    REGISTRY["policy"].state_dict()
+    OTHERS["target"].state_dict()
+    NETS[0].state_dict()

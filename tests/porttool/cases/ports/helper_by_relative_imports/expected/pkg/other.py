@@ -1,0 +1,6 @@
+from .trainer import Learner
+from .keys import _clean_state_dict
+
+
+def other(learner: Learner):
+    return _clean_state_dict(learner.net)

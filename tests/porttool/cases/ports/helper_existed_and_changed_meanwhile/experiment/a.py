@@ -1,0 +1,15 @@
+import torch
+from torch import nn
+
+
+def state(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.net = torch.compile(nn.Linear(cfg.n_in, cfg.n_out))
+        self.opt = torch.optim.Adam(self.net.parameters())
+
+    def save(self):
+        return {"net": state(self.net), "opt": self.opt.state_dict()}

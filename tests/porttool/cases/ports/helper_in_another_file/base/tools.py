@@ -1,0 +1,5 @@
+import os
+
+
+def cwd():
+    return os.getcwd()

@@ -1,0 +1,6 @@
+from trainer import Learner
+from tools import _clean_state_dict
+
+
+def push(learner: Learner):
+    return _clean_state_dict(learner.net)

@@ -1,0 +1,9 @@
+import os
+
+
+def _clean_state_dict(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+
+
+def cwd():
+    return os.getcwd()

@@ -1,0 +1,5 @@
+from trainer import Learner
+
+
+def save(learner: Learner):
+    return learner.net.state_dict()

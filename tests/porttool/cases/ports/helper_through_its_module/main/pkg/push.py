@@ -1,0 +1,5 @@
+from pkg.trainer import Learner
+
+
+def push(learner: Learner):
+    return learner.net.state_dict()

@@ -1,0 +1,5 @@
+"""Workers."""
+
+
+def started(num_workers):
+    return list(range(num_workers))

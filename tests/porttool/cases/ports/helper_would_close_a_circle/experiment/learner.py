@@ -1,0 +1,18 @@
+import torch
+from torch import nn
+
+from workers import started
+
+
+def _clean_state_dict(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.policy = torch.compile(nn.Linear(cfg.n_in, cfg.n_out))
+        self.workers = started(cfg.num_workers)
+        self.opt = torch.optim.Adam(self.policy.parameters())
+
+    def save(self):
+        return {"policy": _clean_state_dict(self.policy), "opt": self.opt.state_dict()}

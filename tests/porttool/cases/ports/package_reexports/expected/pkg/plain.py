@@ -1,0 +1,1 @@
+from .core import make_plain as clean_net

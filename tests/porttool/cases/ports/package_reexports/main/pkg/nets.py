@@ -1,0 +1,8 @@
+__all__ = ["get", "shared"]
+from .core import make
+
+shared = make()
+
+
+def get():
+    return shared

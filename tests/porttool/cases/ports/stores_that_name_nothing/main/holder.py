@@ -1,0 +1,10 @@
+HELD = None
+
+
+def hold(item):
+    global HELD
+    HELD = item
+
+
+def held():
+    return HELD

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+from torch.optim import Adam
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.net = nn.Linear(cfg.n_in, cfg.n_out)
+        self.opt = Adam(self.net.parameters())
+
+    def save(self):
+        return {"net": self.net.state_dict(), "opt": self.opt.state_dict()}
+
+    def push(self, queue):
+        queue.put(self.net.state_dict())

@@ -1,0 +1,23 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Linear):
+    pass
+
+
+class T:
+    def __init__(self, net, other):
+        self.net = net
+        self.other = other
+
+    def f(self):
+        self.net.state_dict()
+        self.other.state_dict()
+
+    def save(self):
+        return self.net.state_dict()
+
+
+def main():
+    T(Net(1, 1), Net(2, 2)).save()

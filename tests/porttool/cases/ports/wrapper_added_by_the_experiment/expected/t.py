@@ -1,0 +1,15 @@
+import torch
+from torch import nn
+from ema import EMA
+
+
+class Learner:
+    def __init__(self, cfg):
+        self.net = EMA(nn.Linear(cfg.n_in, cfg.n_out))
+        self.opt = torch.optim.Adam(self.net.parameters())
+
+    def save(self):
+        return {"net": self.net.model.state_dict(), "opt": self.opt.state_dict()}
+
+    def push(self, queue):
+        queue.put(self.net.model.state_dict())

@@ -1,0 +1,2 @@
+def publish_weights(agent, queue):
+    queue.put(agent.policy.state_dict())

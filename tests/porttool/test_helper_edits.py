@@ -1,0 +1,308 @@
+"""Helpers that an experiment brings along, put into files that need them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from porttool.errors import NeedsPerson
+from porttool.learning.definitions import helpers_at_home, wrong_call
+from porttool.learning.learn import (
+    Lesson,
+    Wrapper,
+    check_replay,
+    helper_edits,
+    learn,
+)
+from porttool.learning.lesson import Helper
+from porttool.source.syntax import apply_edits, parse_source
+
+PORTS = Path(__file__).parent / "cases" / "ports"
+WRAPPER = Wrapper()
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def _text(text: str) -> bytes:
+    return dedent(text).lstrip("\n").encode()
+
+
+def _learn(before: str, after: str) -> Lesson:
+    """Learn from one file and hold the lesson against the experiment."""
+    parent, experiment = {"pkg/learner.py": _text(before)}, {"pkg/learner.py": _text(after)}
+    lesson = learn(parent, experiment, WRAPPER)
+    check_replay(lesson, parent, experiment)
+    return lesson
+
+
+TRAINER = """
+import torch
+
+from pkg.networks import build_network
+
+
+class Trainer:
+    def __init__(self, config):
+        self._advantage_networks = [build_network(config) for _ in range(2)]
+        self._strategy_network = build_network(config)
+        self._optimizer = torch.optim.Adam(self._strategy_network.parameters())
+
+    def checkpoint(self):
+        return {
+            "advantage": [network.state_dict() for network in self._advantage_networks],
+            "strategy": self._strategy_network.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
+
+    def payload(self):
+        weights = []
+        for network in self._advantage_networks:
+            weights.append(network.state_dict())
+        return weights
+
+    def restore(self, state):
+        for network, weights in zip(self._advantage_networks, state["advantage"], strict=True):
+            network.load_state_dict(weights)
+        self._strategy_network.load_state_dict(state["strategy"])
+"""
+CLEANED = """
+import torch
+
+from pkg.networks import build_network
+
+
+def _clean_state_dict(state_dict):
+    return {key.removeprefix("_orig_mod."): value for key, value in state_dict.items()}
+
+
+class Trainer:
+    def __init__(self, config):
+        self._advantage_networks = [torch.compile(build_network(config)) for _ in range(2)]
+        self._strategy_network = torch.compile(build_network(config))
+        self._optimizer = torch.optim.Adam(self._strategy_network.parameters())
+
+    def checkpoint(self):
+        return {
+            "advantage": [
+                _clean_state_dict(network.state_dict()) for network in self._advantage_networks
+            ],
+            "strategy": _clean_state_dict(self._strategy_network.state_dict()),
+            "optimizer": self._optimizer.state_dict(),
+        }
+
+    def payload(self):
+        weights = []
+        for network in self._advantage_networks:
+            weights.append(_clean_state_dict(network.state_dict()))
+        return weights
+
+    def restore(self, state):
+        for network, weights in zip(self._advantage_networks, state["advantage"], strict=True):
+            network._orig_mod.load_state_dict(weights)
+        self._strategy_network._orig_mod.load_state_dict(state["strategy"])
+"""
+MIXED = """
+import torch as th
+
+LIMIT = 3
+
+
+def scale(a):
+    return a
+
+
+class A:
+    def __init__(self, cfg):
+        self.net = build(cfg)
+        self.other = 1
+
+    def save(self, path):
+        th.save({"net": self.net.state_dict(keep_vars=True), "n": 1}, path)
+        log("saved")
+
+    def load(self, blob):
+        self.net.load_state_dict(
+            blob["net"],  # the network
+        )
+        if blob:
+            self.loaded = 1
+"""
+MIXED_AFTER = """
+from collections import OrderedDict
+
+import torch as th
+
+LIMIT = 4
+PREFIX = "_orig_mod."
+
+
+def _strip(weights):
+    out = OrderedDict()
+    for k, v in weights.items():
+        if k.startswith(PREFIX):
+            k = k[len(PREFIX) :]
+        out[k] = v
+    return out
+
+
+def scale(a, b=2):
+    return a
+
+
+class A:
+    def __init__(self, cfg):
+        self.net = th.compile(build(cfg, 7), mode="default")
+        self.extra = th.compile(build(cfg, 8))
+        self.other = 2
+
+    def save(self, path):
+        th.save({"net": _strip(self.net.state_dict(keep_vars=True)), "n": 1, "c": True}, path)
+        log("saved", path)
+
+    def load(self, blob):
+        getattr(self.net, "_orig_mod", self.net).load_state_dict(
+            blob["net"],  # the network
+        )
+        if blob:
+            self.loaded = 1
+        else:
+            self.loaded = 0
+"""
+HELPER = """def _clean_state_dict(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+"""
+
+
+def _first_case() -> Lesson:
+    case = PORTS / "01_reindented_block"
+    return learn(_files(case / "base"), _files(case / "experiment"), WRAPPER)
+
+
+def _with_helper(path: str, text: str) -> str:
+    source = parse_source(path, _text(text))
+    edits = helper_edits(source, _first_case(), ["_clean_state_dict"])
+    return apply_edits(source, edits).decode()
+
+
+def test_a_helper_is_put_where_the_experiment_has_it() -> None:
+    text = _with_helper("learner.py", "import torch\n\nX = 1\n\n\nclass Learner:\n    pass\n")
+    assert text == f"import torch\n\nX = 1\n\n\n{HELPER}\n\nclass Learner:\n    pass\n"
+
+
+def test_a_helper_that_is_there_is_left() -> None:
+    text = f"import torch\n\n\n{HELPER}"
+    assert _with_helper("learner.py", text) == text
+
+
+def test_another_thing_of_the_helpers_name_needs_a_person() -> None:
+    with pytest.raises(NeedsPerson, match=r"another _clean_state_dict.*\n.*learner\.py:1"):
+        _with_helper("learner.py", "def _clean_state_dict(x):\n    return x\n")
+    with pytest.raises(NeedsPerson, match="another _clean_state_dict"):
+        _with_helper("learner.py", "import x as _clean_state_dict\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "imported"),
+    [
+        ("dist.py", "from learner import Learner\n", "from learner import Learner, _clean"),
+        ("dist.py", "import torch\n", "import torch\nfrom learner import _clean"),
+    ],
+)
+def test_another_file_imports_the_helper(path: str, text: str, imported: str) -> None:
+    assert _with_helper(path, text) == f"{imported}_state_dict\n"
+
+
+def test_another_package_imports_the_helper_as_it_imports_its_neighbours() -> None:
+    lesson = _learn(TRAINER, CLEANED)
+
+    def imported(path: str, text: str) -> str:
+        source = parse_source(path, text.encode())
+        return apply_edits(source, helper_edits(source, lesson, ["_clean_state_dict"])).decode()
+
+    assert imported("pkg/sub/push.py", "from ..networks import build\n") == (
+        "from ..networks import build\nfrom ..learner import _clean_state_dict\n"
+    )
+    assert imported("tools/push.py", "from pkg.networks import build\n") == (
+        "from pkg.networks import build\nfrom pkg.learner import _clean_state_dict\n"
+    )
+    with pytest.raises(NeedsPerson, match=r"tools/push\.py needs a name from pkg/learner\.py"):
+        imported("tools/push.py", "import os\n")
+
+
+def test_a_helper_brings_what_it_needs() -> None:
+    lesson = _learn(MIXED, MIXED_AFTER)
+    source = parse_source("pkg/learner.py", b"import torch\n\nLIMIT = 9\n\n\nclass A:\n    pass\n")
+    text = apply_edits(source, helper_edits(source, lesson, ["_strip"])).decode()
+    tree = ast.parse(text)
+    names = [getattr(node, "name", None) for node in tree.body]
+    assert [type(node).__name__ for node in tree.body][:2] == ["Import", "ImportFrom"]
+    assert names.count("_strip") == 1
+    assert 'PREFIX = "_orig_mod."\n' in text
+    scope: dict[str, object] = {}
+    exec(text.replace("import torch\n", ""), scope)
+    strip = scope["_strip"]
+    assert callable(strip)
+    assert strip({"_orig_mod.a": 1, "b": 2}) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("signature", "call", "fits"),
+    [
+        ("network", "clean(net)", True),
+        ("network", "clean(network=net)", True),
+        ("network", "clean()", False),
+        ("network", "clean(net, prefix='a')", False),
+        ("network", "clean(net, 1)", False),
+        ("network, prefix", "clean(net)", False),
+        ("network, prefix", "clean(net, *rest)", True),
+        ("network, prefix", "clean(net, **options)", True),
+        ("network, prefix=''", "clean(net)", True),
+        ("network, /, prefix=''", "clean(network=net)", False),
+        ("network, *, prefix", "clean(net)", False),
+        ("network, *, prefix", "clean(net, prefix='a')", True),
+        ("network, *args, **kwargs", "clean(net, 1, 2, prefix='a')", True),
+        ("network, **kwargs", "clean(net, 1)", False),
+    ],
+)
+def test_a_call_that_a_helper_does_not_take_is_told(signature: str, call: str, fits: bool) -> None:
+    helper = f"def clean({signature}):\n    return network.state_dict()\n"
+    lesson = _lesson_with("clean", helper)
+    wanted = None if fits else f"`{call}` is no call that `clean` takes"
+    assert wrong_call(lesson, f"dict({call})") == wanted
+
+
+def _lesson_with(name: str, text: str, path: str = "keys.py") -> Lesson:
+    helper = Helper(name, path, text, None, None)
+    return Lesson(WRAPPER, (), (), (helper,), (), {}, (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("decorator", "signature", "call", "fits"),
+    [
+        ("", "self, network", "self.clean(net)", True),
+        ("", "self, network", "self.clean(net, 1)", False),
+        ("@staticmethod\n", "network", "self.clean(net)", True),
+        ("@staticmethod\n", "network", "self.clean()", False),
+        ("@classmethod\n", "cls, network", "cls.clean(net)", True),
+    ],
+)
+def test_a_method_that_helps_has_its_receiver_already(
+    decorator: str, signature: str, call: str, fits: bool
+) -> None:
+    text = f"{decorator}def clean({signature}):\n    return network\n"
+    assert (wrong_call(_lesson_with("A.clean", text), call) is None) is fits
+
+
+def test_a_helper_is_at_home_for_everybody_who_imports_it() -> None:
+    lesson = _lesson_with("clean", "def clean(x):\n    return x\n", "src/pkg/keys.py")
+    home, other = (parse_source(path, b"") for path in ("src/pkg/keys.py", "src/pkg/save.py"))
+    assert helpers_at_home(home, lesson, ["pkg.keys.clean"]) == ["clean"]
+    assert helpers_at_home(home, lesson, ["clean", "pkg.keys.clean"]) == ["clean"]
+    assert helpers_at_home(home, lesson, ["other.clean", "pkg.keys.other"]) == []
+    assert helpers_at_home(other, lesson, ["clean"]) == []
