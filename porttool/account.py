@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from importlib import metadata
 from typing import Literal
 
@@ -25,6 +26,7 @@ SeedForm = Literal["guard", "call", "lazy", "ungated"]
 _MARKER = re.compile(rb"^<<<<<<< ", re.MULTILINE)
 
 
+@cache
 def tool_version() -> str:
     """Return the installed version of porttool."""
     return metadata.version("porttool")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from porttool.bench import Decided
+from porttool.deciding.edits import respelled_statement
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.errors import ProofFailed, UnparsableSource
 from porttool.git.commits import TreeId
@@ -77,8 +78,7 @@ def _wrap(placed: PlacedSeed, source: Source) -> Wrap:
     statement = placed.seed.statement
     if statement is not None and placed.kind != "decorator":
         # The wrapper as this file spells it.
-        ours, theirs = placed.call.partition("(")[0], placed.seed.call.partition("(")[0]
-        statement = statement.replace(theirs, ours)
+        statement = respelled_statement(statement, placed)
     return Wrap(
         path=placed.path,
         scope=placed.scope,

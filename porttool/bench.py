@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.experiment import Experiment
+from porttool.frozen import dataclass
 from porttool.git.commits import CommitId, TreeId
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository

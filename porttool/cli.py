@@ -262,7 +262,7 @@ def resolve(
     With --done, --ours PATH takes what the branch has, --theirs PATH what the experiment has, and
     --delete PATH neither.
     """
-    with answering(as_json), _opened(repo, port) as (repository, plan):
+    with answering(as_json), _telling() as changed, _opened(repo, port) as (repository, plan):
         with progress_lines() as progress:
             from porttool.errors import PlanError
             from porttool.resolving import resolve as resolving
@@ -274,12 +274,18 @@ def resolve(
                     next="porttool resolve --help",
                 )
             if done:
-                ended = resolving.keep_answers(repository, plan, takes=takes, progress=progress)
+                ended = resolving.keep_answers(
+                    repository, plan, takes=takes, progress=progress, changed=changed.append
+                )
             elif abort:
-                ended = resolving.abort(repository, plan)
+                ended = resolving.abort(repository, plan, changed=changed.append)
             else:
                 ended = resolving.open_conflicts(
-                    repository, plan, onto=plan.onto if onto is None else onto, progress=progress
+                    repository,
+                    plan,
+                    onto=plan.onto if onto is None else onto,
+                    progress=progress,
+                    changed=changed.append,
                 )
         if as_json:
             show_json(ended.as_dict())
@@ -323,6 +329,12 @@ def gate(
             "--env", metavar="NAME", help="The environment variable where there are no settings."
         ),
     ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", metavar="NAME", help="The settings to use where several are in scope."
+        ),
+    ] = None,
     repo: Repo = HERE,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes, write nothing.")
@@ -330,13 +342,21 @@ def gate(
     as_json: Json = False,
 ) -> None:
     """Put torch.compile in working files behind a switch that is off."""
-    with answering(as_json):
+    with answering(as_json), _telling() as changed:
         from porttool.calls.command import check_paths, gate_paths
 
         answer = (
             check_paths(paths, repo=repo, switch=switch)
             if check
-            else gate_paths(paths, repo=repo, switch=switch, env=env, dry_run=dry_run)
+            else gate_paths(
+                paths,
+                repo=repo,
+                switch=switch,
+                env=env,
+                config=config,
+                dry_run=dry_run,
+                changed=changed.append,
+            )
         )
         if as_json:
             show_json(answer.data)
@@ -412,6 +432,16 @@ def _watched(repository: Repository, plan: Plan, unchanged: str) -> Iterator[Non
         known = after if before is None else before
         done = [words for ref, words in refs.items() if known.get(ref) != after.get(ref)]
         raise Interrupted(f"{done[0]} before that" if done else unchanged) from None
+
+
+@contextmanager
+def _telling() -> Iterator[list[str]]:
+    """Have an interruption say what had been changed, of what is added to the list."""
+    changed: list[str] = []
+    try:
+        yield changed
+    except Interrupted:
+        raise Interrupted(f"{changed[-1]} before that" if changed else "") from None
 
 
 @contextmanager

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from porttool.errors import CannotLearn, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import CommitFacts, CommitId, TreeId
 from porttool.git.merge import merge_trees
 from porttool.git.objects import FILE, SUBMODULE, SYMLINK, Entry, Objects

@@ -21,7 +21,7 @@ from porttool.learning.lesson import Helper, Lesson
 from porttool.learning.naming import is_name_of
 from porttool.modules import Modules
 from porttool.source.scopes import bound_anywhere
-from porttool.source.syntax import parse_source, top_level_name
+from porttool.source.syntax import parse_source, same_tree, top_level_name
 from porttool.whereabouts import named_plainly
 
 
@@ -104,6 +104,9 @@ def _homed(
 ) -> Helper:
     there = modules.has(helper.path)
     users = sorted(users)
+    already = _there_already(helper, users, helpers, modules)
+    if already is not None:
+        return replace(helper, path=already, after=None, before=None)
     importing = [path for path in users if not modules.imports_name(path, helper.name)]
     if there and set(importing) <= {helper.path}:
         return helper
@@ -133,6 +136,20 @@ def _homed(
         next="put the helper into a file of its own in the experiment, and the new id into "
         "port.yaml",
     )
+
+
+def _there_already(
+    helper: Helper, users: Iterable[str], helpers: Mapping[str, Helper], modules: Modules
+) -> str | None:
+    """Return the file in which onto has the very helper, where the users import it from there."""
+    found = [one for path in users if (one := modules.definition_behind(path, helper.name))]
+    homes = {home for home, _, _ in found}
+    if len(homes) != 1 or helper.needs or _needs_more(helper, helpers):
+        return None
+    home, tree, definition = found[0]
+    imports = {text for one in tree.body for text in import_statements(one).values()}
+    same = same_tree(definition, ast.parse(helper.text).body[0])
+    return home if same and set(helper.imports) <= imports else None
 
 
 def _needs_more(helper: Helper, helpers: Mapping[str, Helper]) -> list[str]:

@@ -58,6 +58,19 @@ class Modules:
         imports = [one for one in statements if isinstance(one, ast.Import | ast.ImportFrom)]
         return any(name in imported_names(one) for one in imports)
 
+    def definition_behind(self, path: str, name: str) -> tuple[str, ast.Module, ast.stmt] | None:
+        """Return the one definition that a file imports by a name: its file, that tree, itself."""
+        found = [
+            (home, self._parsed(home), statement)
+            for one in self._parsed(path).body
+            if isinstance(one, ast.ImportFrom)
+            and any(alias.name == name and alias.asname in (None, name) for alias in one.names)
+            for home in self.homes(path, one)
+            for statement in self._parsed(home).body
+            if name in bound_names([statement])
+        ]
+        return found[0] if len(found) == 1 else None
+
     def loaded_by(self, path: str) -> set[str]:
         """Return the files that are loaded when a file is, itself apart."""
         found: set[str] = set()

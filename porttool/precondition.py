@@ -24,6 +24,14 @@ def read_precondition(objects: Objects, plan: Plan, treeish: CommitId | TreeId) 
     return _evaluate(rule, data)
 
 
+def expected_config(plan: Plan) -> str | None:
+    """Return the file of onto that `expected_precondition` reads, None where there is no rule."""
+    rule = plan.precondition
+    if rule is None:
+        return None
+    return next((v.source for v in plan.variants if v.path == rule.config), rule.config)
+
+
 def expected_precondition(
     objects: Objects, plan: Plan, onto: CommitId | TreeId
 ) -> Precondition | None:
@@ -35,7 +43,7 @@ def expected_precondition(
     if rule is None:
         return Precondition(met=True)
     variant = next((v for v in plan.variants if v.path == rule.config), None)
-    source = variant.source if variant else rule.config
+    source = expected_config(plan) or rule.config
     data = objects.read(onto, source)
     if data is None:
         return None

@@ -12,10 +12,10 @@ import json
 import shlex
 import types
 import typing
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from porttool.errors import PortError
+from porttool.frozen import dataclass
 
 SCHEMA = 1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from porttool.bench import Bench
 from porttool.errors import EXIT_DONE, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import (
     PORT,
     PORT_PLAN,
@@ -54,8 +54,9 @@ def commit_series(bench: Bench, adapted: TreeId, gated: TreeId) -> list[CommitId
     """
     quarantine, plan, experiment = bench.quarantine, bench.plan, bench.experiment
     onto_id = bench.onto_id
+    picked = [commit.id for commit in experiment.commits]
     marks = [
-        (PORTED_FROM, experiment.tip.id),
+        *((PORTED_FROM, id) for id in picked),
         (PORT, plan.name),
         (PORT_PLAN, plan.digest),
     ]
@@ -81,7 +82,7 @@ def commit_series(bench: Bench, adapted: TreeId, gated: TreeId) -> list[CommitId
     commit(
         adapted,
         experiment.tip.author,
-        add_trailers(experiment.tip.message, marks, picked_from=experiment.tip.id),
+        add_trailers(experiment.tip.message, marks, picked_from=picked),
         experiment.tip.encoding,
     )
     if plan.switch is not None:

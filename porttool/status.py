@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from porttool.errors import PortError
+from porttool.errors import PortError, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
-from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, load_plan
-from porttool.precondition import expected_precondition
+from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, check_inside, load_plan
+from porttool.precondition import expected_config, expected_precondition
 from porttool.record import find_report, standing_of, unreported
 from porttool.report import Report, Standing, counted, next_step, remake_command
 
@@ -50,13 +51,15 @@ def port_statuses(repo: Repository, onto: str | None = None) -> Iterator[PortSta
     no other.
     """
     root = repo.root or repo.git_dir
+    check_inside(root, root / PORTS_FOLDER / PLAN_NAME)
     for path in sorted((root / PORTS_FOLDER).glob(f"*/{PLAN_NAME}")):
-        yield _status(repo, path, onto)
+        yield _status(repo, root, path, onto)
 
 
-def _status(repo: Repository, path: Path, onto: str | None) -> PortStatus:
+def _status(repo: Repository, root: Path, path: Path, onto: str | None) -> PortStatus:
     port = path.parent.name
     try:
+        check_inside(root, path)
         plan = load_plan(path)
         return _plan_status(repo, plan, onto)
     except PortError as error:
@@ -74,7 +77,13 @@ def _plan_status(repo: Repository, plan: Plan, override: str | None) -> PortStat
     tip = repo.find(plan.review_branch)
     if tip is None:
         apply_command = f"porttool apply {plan.name} --onto {shlex.quote(onto)}"
-        expected = expected_precondition(repo, plan, onto_id)
+        try:
+            expected = expected_precondition(repo, plan, onto_id)
+        except RepositoryError:
+            if not repo.is_partial():
+                raise
+            detail = _unknown_precondition(repo, plan, onto, onto_id)
+            return PortStatus(plan.name, "not applied", onto, detail, apply_command)
         if expected is not None and not expected.met:
             seen = "; ".join(f"{c.text} (is {c.seen})" for c in expected.clauses)
             detail = f"{expected.config} does not meet the precondition: {seen}"
@@ -82,6 +91,17 @@ def _plan_status(repo: Repository, plan: Plan, override: str | None) -> PortStat
             return PortStatus(plan.name, "parked", onto, detail, command)
         return PortStatus(plan.name, "not applied", onto, "there is no branch yet", apply_command)
     return _branch_status(repo, plan, override, tip)
+
+
+def _unknown_precondition(repo: Repository, plan: Plan, onto: str, onto_id: CommitId) -> str:
+    """Return what to say where a partial clone lacks the file that the precondition reads."""
+    path = expected_config(plan)
+    where = shlex.quote(str(repo.root or repo.git_dir))
+    return (
+        "there is no branch yet; whether its precondition is met is not known, for this partial "
+        f"clone lacks {path} of {onto}, and this fetches it: "
+        f"git -C {where} cat-file -e {shlex.quote(f'{onto_id}:{path}')}"
+    )
 
 
 def _branch_status(repo: Repository, plan: Plan, override: str | None, tip: CommitId) -> PortStatus:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from porttool.account import pick_conflicts, resolved_conflicts
 from porttool.arrivals import new_wrappings
@@ -21,6 +21,7 @@ from porttool.deciding.decide import (
 from porttool.deciding.further import Listing, further_files
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.errors import NeedsNewerPython, PlanError, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.git.commits import TreeId
 from porttool.git.merge import merge_trees
 from porttool.homes import homed
@@ -162,7 +163,7 @@ def _decide(
         sources |= further
     sites = ask_where_names_disagree(sources, lesson, placed, sites, plan.answers)
     asks = (*asks, *new_wrappings(sources, seen, taught, plan.answers))
-    stale = unused_answers((*sites, *asks), plan.answers)
+    stale = unused_answers((*sites, *asks), placed, plan.answers)
     if stale:
         raise _stale_answer(plan, stale[0])
     return _Found(lesson, placed, (*sites, *asks), where)

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from porttool import report as told
 from porttool.bench import Decided
-from porttool.deciding.edits import port_edits, seed_imports
+from porttool.deciding.edits import port_edits
 from porttool.deciding.sites import Decision
 from porttool.errors import PlanError, UnparsableSource
 from porttool.gating.flat import check_declarable, declare_flat
@@ -36,8 +36,8 @@ def write_tree(quarantine: Quarantine, decided: Decided, plan: Plan, *, gated: b
     for path, source in decided.sources.items():
         if gated and plan.switch is not None:
             here = [seed for seed in decided.placed if seed.path == path]
-            edits = seed_imports(source, here) if path in decided.gates else ()
-            edits += port_edits(source, decided.decisions, (), decided.lesson)
+            here = here if path in decided.gates else []
+            edits = port_edits(source, decided.decisions, (), decided.lesson, here)
             edits = tuple(dict.fromkeys((*edits, *decided.gates.get(path, ()))))
         else:
             edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from porttool.frozen import dataclass
 from porttool.git.commits import TreeId
 from porttool.git.objects import Objects
 from porttool.git.renames import renames

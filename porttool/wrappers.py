@@ -6,7 +6,7 @@ callee, says otherwise where a project differs, and describes wrappers that no r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from porttool.frozen import dataclass
 
 # What reads or writes the keys of a module's state.
 KEYED_METHODS = (
@@ -41,8 +41,8 @@ class Wrapper:
     with the object inside, empty where there is none; `prefix` is what the keys of its state gain.
     `methods` are those whose results change. `types` are the classes that tell a wrapped object by
     `isinstance`. `adds` are attributes of its own; where `hides` is set, none of the object's own
-    are reached through it, but for those of every module. `twice`, `copied` and `container` say
-    what wrapping a wrapped object, a deep copy and wrapping a list lead to.
+    are reached through it, but for those of every module. `twice` and `copied` say what wrapping a
+    wrapped object and a deep copy lead to.
     """
 
     callee: str = "torch.compile"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from porttool.calls.working_files import (
     write_files,
 )
 from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PERSON, PortError
+from porttool.frozen import dataclass
+from porttool.interruption import uninterrupted
 from porttool.report import counted
 from porttool.source.layout import has_formatter, line_length
 
@@ -38,21 +40,42 @@ class Answer:
     exit_code: int
 
 
+def _unsaid(words: str) -> None:
+    """Say nothing of what was changed."""
+
+
 def gate_paths(
-    given: Sequence[Path], *, repo: Path, switch: str, env: str | None, dry_run: bool
+    given: Sequence[Path],
+    *,
+    repo: Path,
+    switch: str,
+    env: str | None,
+    config: str | None = None,
+    dry_run: bool,
+    changed: Callable[[str], None] = _unsaid,
 ) -> Answer:
-    """Put every call of torch.compile in files behind the switch; with `dry_run` show how."""
+    """Put every call of torch.compile in files behind the switch; with `dry_run` show how.
+
+    `changed` is told when the files have been written.
+    """
     variable = _checked(switch, env)
     place = place_of(repo)
     with alone(place):
         files, others = _read(place, given)
         outcome = gate_files(
-            files, switch=switch, env=variable, imported=Contents(place), layout=_layout(place)
+            files,
+            switch=switch,
+            env=variable,
+            config=_checked_config(config),
+            imported=Contents(place),
+            layout=_layout(place),
         )
         outcome = _with_reach(_with_by_hand(outcome, others), place, files, switch)
         before = {**files, **read_files(place, set(outcome.changes) - set(files))}
         if outcome.changes and not dry_run:
-            write_files(place, before, outcome.changes)
+            with uninterrupted():
+                write_files(place, before, outcome.changes)
+                changed("the files were written")
     shown = _diff(before, outcome.changes) if dry_run else []
     data = _data(place, outcome, switch, dry_run=dry_run)
     if dry_run:
@@ -92,6 +115,17 @@ def _checked(switch: str, env: str | None) -> str:
             next="--env COMPILE_MODEL",
         )
     return variable
+
+
+def _checked_config(config: str | None) -> str | None:
+    """Return the name of the settings; raises PortError for what is no name."""
+    if config is None or all(word.isidentifier() for word in config.split(".")):
+        return config
+    raise PortError(
+        "settings are named as the code names them",
+        where=f"--config {config}",
+        next="--config cfg, or --config self.cfg",
+    )
 
 
 def _read(place: Place, given: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, bytes]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from porttool.calls.find import doubt
 from porttool.calls.flow import loads, result_of
@@ -22,6 +22,7 @@ from porttool.calls.view import (
     statement_of,
     uses,
 )
+from porttool.frozen import dataclass
 from porttool.source.nodes import walk
 from porttool.source.syntax import TextEdit, span_of, text_of
 
@@ -48,6 +49,10 @@ _TENSORS = frozenset(
     ]
 )
 _LASTING = {"step", "update", "append", "write", "add_scalar", "load_state_dict"}
+_FOR_IT = re.compile(
+    r"\b(re)?compil|dynamo|inductor|cuda ?graph|static (input )?(shape|size)|graph break",
+    re.IGNORECASE,
+)
 _WARM = re.compile(r"warm", re.IGNORECASE)
 
 
@@ -68,6 +73,7 @@ def companions_of(here: View, sites: Sequence[Site]) -> Companions:
     statements = [*along, *(one for run, _ in warm for one in run)]
     edits, adds = _prefixed(here, held)
     findings = [*adds, *(one for _, one in warm if one is not None)]
+    findings += _for_compile(here, sites, statements)
     return Companions(_runs(here, statements), tuple(edits), tuple(findings))
 
 
@@ -96,6 +102,49 @@ def _settings(here: View) -> Iterator[ast.stmt]:
                 about = origin(here, called.args[0]) or ""
                 if f"{about}." in _CONFIGS:
                     yield node
+
+
+def _for_compile(
+    here: View, sites: Sequence[Site], guarded: Sequence[ast.stmt]
+) -> Iterator[Finding]:
+    """Yield a note on each statement that a comment says is there for compile, and that stays."""
+    if not sites:
+        return
+    lines = here.source.text.splitlines()
+    comments = {number: line.partition("#")[2] for number, line in enumerate(lines, 1)}
+    # A call in a comment is code that somebody switched off, no reason for the next line.
+    marked = {
+        number
+        for number, text in comments.items()
+        if _FOR_IT.search(text) and "compile(" not in text
+    }
+    if not marked:
+        return
+    known = {statement_of(here, site.whole) for site in sites} | set(guarded)
+    inside = {id(node) for statement in guarded for node in walk(statement)}
+    for node in here.nodes:
+        if not isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
+            continue
+        if node in known or id(node) in inside or not _told(lines, marked, node):
+            continue
+        what = "by its comment this is here for compile, and it stays when the switch is off"
+        yield replace(
+            doubt(here, node, what, "put it behind the switch if it changes what is computed"),
+            kind="note",
+        )
+
+
+def _told(lines: Sequence[str], marked: set[int], statement: ast.stmt) -> bool:
+    """Tell whether a marked comment stands behind a statement, or right above it."""
+    last = statement.end_lineno or statement.lineno
+    if last in marked and not lines[last - 1].lstrip().startswith("#"):
+        return True
+    above = statement.lineno - 1
+    while above > 0 and lines[above - 1].lstrip().startswith("#"):
+        if above in marked:
+            return True
+        above -= 1
+    return False
 
 
 def _runs(here: View, statements: Sequence[ast.stmt]) -> tuple[tuple[ast.stmt, ...], ...]:

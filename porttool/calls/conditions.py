@@ -9,20 +9,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from porttool.calls.defaults import default_truth
+from porttool.calls.neighbours import mentioned_elsewhere
 from porttool.calls.values import Gate, Site
 from porttool.calls.view import (
     FUNCTIONS,
     View,
     block_of,
     function_of,
-    mentioned_elsewhere,
     origin,
     scope_of,
 )
+from porttool.frozen import dataclass
 from porttool.source.nodes import walk
 
 _SWITCH = re.compile(r"compil|dynamo|inductor|(^|_)(jit|aot)(_|$)", re.IGNORECASE)

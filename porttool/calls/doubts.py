@@ -325,7 +325,7 @@ def _about_uses(here: View, site: Site, held: list[ast.expr]) -> Iterator[Findin
         if not isinstance(above, ast.Attribute):
             continue
         called = here.above[above]
-        if above.attr == "forward" and isinstance(called, ast.Call) and called.func is above:
+        if above.attr == "forward" and _runs_or_keeps(called, above):
             yield doubt(
                 here,
                 above,
@@ -353,6 +353,14 @@ def _about_uses(here: View, site: Site, held: list[ast.expr]) -> Iterator[Findin
             )
     yield from _hooks(here, reads)
     yield from _threads(here, site, reads)
+
+
+def _runs_or_keeps(user: ast.AST, forward: ast.Attribute) -> bool:
+    """Tell whether a module's `forward` is called, or given another name to be called by."""
+    if isinstance(user, ast.Call):
+        return user.func is forward
+    targets = user.targets if isinstance(user, ast.Assign) else []
+    return bool(targets) and spelled(forward) not in map(spelled, targets)
 
 
 def unwrapped(here: View) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ MODULE_METHOD = frozenset(
 ) | {"torch.nn.modules.module.Module.compile"}
 _OTHER_ENTRY = "torch.compiler.compile"
 _ENTRIES = {COMPILE, _OTHER_ENTRY} | OPTIMIZE | MODULE_METHOD
+_LAST_WORDS = frozenset(name.rpartition(".")[2] for name in _ENTRIES)
 _OPTIONS = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
 _ABOUT = {"hasattr", "callable", "isinstance", "issubclass", "id", "repr", "print", "type"}
 
@@ -27,8 +28,12 @@ def find_sites(here: View) -> tuple[tuple[Site, ...], tuple[Finding, ...]]:
     """Return every place that compiles, and the places that may, for a person; in file order."""
     sites: list[Site] = []
     doubts: list[Finding] = []
+    words = _words_for_it(here)
     for node in here.nodes:
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Name | ast.Attribute):
+            word = node.attr if isinstance(node, ast.Attribute) else node.id
+            if word not in words or not isinstance(node.ctx, ast.Load):
+                continue
             found = _reference(here, node)
         elif isinstance(node, ast.Call):
             found = _method(here, node)
@@ -57,6 +62,18 @@ def find_sites(here: View) -> tuple[tuple[Site, ...], tuple[Finding, ...]]:
         sites = []
     order = sorted(sites, key=lambda site: (site.line, site.column))
     return tuple(order), tuple(sorted(doubts, key=lambda one: (one.line, one.column)))
+
+
+def _words_for_it(here: View) -> set[str]:
+    """Return the last words that a name of what compiles can have in a file."""
+    renamed = {
+        alias.asname
+        for node in here.nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname and alias.name in _LAST_WORDS
+    }
+    return renamed | _LAST_WORDS
 
 
 def doubt(here: View, node: ast.AST, what: str, next: str) -> Finding:

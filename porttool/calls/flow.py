@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from porttool.calls.kinds import CHAINABLE
+from porttool.calls.neighbours import mentioned_elsewhere
 from porttool.calls.values import Site
 from porttool.calls.view import (
     COMPREHENSIONS,
@@ -17,12 +17,12 @@ from porttool.calls.view import (
     ancestors,
     function_of,
     is_after,
-    mentioned_elsewhere,
     scope_of,
     spelled,
     statement_of,
     uses,
 )
+from porttool.frozen import dataclass
 
 Fate = Literal["bound", "returned", "handed on", "element", "discarded"]
 

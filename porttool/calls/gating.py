@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from porttool.calls.by_hand import leading_strips, strings_with_code
+from porttool.calls.calling import around_in_place
 from porttool.calls.companions import Companions, companions_of
 from porttool.calls.conditions import Unclear as UnclearCondition
 from porttool.calls.conditions import gate_of
@@ -24,6 +26,7 @@ from porttool.calls.runtime import pieces_in
 from porttool.calls.values import Finding, Gate, Gated, Site
 from porttool.calls.view import View, ancestors, function_of, view
 from porttool.errors import NeedsPerson, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.gating.idioms.declaring import declare_switch
 from porttool.gating.idioms.reading import read_switch
 from porttool.gating.idioms.values import SwitchRead, Unclear
@@ -31,7 +34,7 @@ from porttool.source.fit import fit_lines
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source
 
 UNBROKEN = 10_000  # a line length that no line has
-_MENTIONS = re.compile(rb"compile|_dynamo|_orig_mod")
+_MENTIONS = re.compile(rb"(?<!\bre\.)\bcompile\b|_dynamo|_orig_mod")
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,13 @@ def gate_files(
     *,
     switch: str,
     env: str,
+    config: str | None = None,
     imported: Mapping[str, bytes] | None = None,
     layout: Layout | None = None,
 ) -> Outcome:
     """Return the files with every call of torch.compile behind the switch.
 
+    `config` names the settings to read it from, wherever an object of that name is in scope.
     `imported` are other files of the project, by path: what the first ones import is read, and
     changed only where the switch has to be declared in it. All are read when they are needed.
     """
@@ -91,14 +96,14 @@ def gate_files(
     for path in sources:
         around = Neighbours(sources[path], project)
         file = _look(sources[path], around, switch)
-        found, planned, edits = _gate_file(file, switch, env)
+        found, planned, edits = _gate_file(file, switch, env, config)
         findings += found
         if not edits:
             continue
         changes[path] = edits
         for one in planned:
             gated.append(_gated(one, path, env))
-            read = _read(file.here, one.site, switch) if one.expression else None
+            read = _read(file.here, one.site, switch, config) if one.expression else None
             if isinstance(read, SwitchRead):
                 reads.append((read, gated[-1]))
                 known |= around
@@ -210,7 +215,7 @@ def _in_piece(here: View, site: Site, pieces: Mapping[str, str]) -> bool:
 
 
 def _gate_file(
-    file: _File, switch: str, env: str
+    file: _File, switch: str, env: str, config: str | None
 ) -> tuple[list[Finding], list[Planned], list[TextEdit]]:
     here = file.here
     findings = [
@@ -223,18 +228,18 @@ def _gate_file(
     findings += [replace(one, kind="note") if file.sites else one for one in strips]
     planned: list[Planned] = []
     for site in file.sites:
-        read = _read(here, site, switch)
+        read = _read(here, site, switch, config)
         if isinstance(read, Unclear):
+            next = _next(read, here.source.path)
             findings.append(
-                replace(
-                    doubt(here, site.whole, "; ".join(read.reasons), "gate it by hand"), kind="ask"
-                )
+                replace(doubt(here, site.whole, "; ".join(read.reasons), next), kind="ask")
             )
             continue
         form = choose_form(here, site, file.sites, configured=read is not None)
         if isinstance(form, Finding):
             findings.append(form)
             continue
+        findings += around_in_place(here, site, form)
         expression, imports = (read.expression, read.imports) if read else (None, ())
         if form == "lazy":
             expression, imports = None, ()
@@ -247,7 +252,7 @@ def _gate_file(
     stops = [one for one in findings if one.kind in ("flag", "ask")]
     if stops:
         return [*findings, *_left(here, file.sites, stops)], [], []
-    guarded, notes = _along(here, along, planned, switch)
+    guarded, notes = _along(here, along, planned, switch, config)
     try:
         edits = rewrite(here, planned, guarded, switch=switch, env=env)
         edits += along.edits
@@ -302,12 +307,13 @@ def _along(
     along: Companions,
     planned: Sequence[Planned],
     switch: str,
+    config: str | None,
 ) -> tuple[list[Guarded], list[Finding]]:
     """Return the statements that go behind the switch, read as their place can read it."""
     guarded, notes = [], []
     in_settings = {one.expression for one in planned} - {None}
     for statements in along.guarded:
-        read = read_switch(here.files, here.source.path, statements[0], switch)
+        read = read_switch(here.files, here.source.path, statements[0], switch, config)
         usable = isinstance(read, SwitchRead) and read.from_line <= statements[0].lineno
         if usable and isinstance(read, SwitchRead):
             guarded.append(Guarded(statements, read.expression))
@@ -324,10 +330,20 @@ def _along(
     return guarded, notes
 
 
-def _read(here: View, site: Site, switch: str) -> SwitchRead | Unclear | None:
+def _next(read: Unclear, path: str) -> str:
+    """Return what answers the question which settings hold the switch."""
+    if not read.choices:
+        return "gate it by hand"
+    first, *others = (
+        f"porttool gate --config {choice} {shlex.quote(path)}" for choice in read.choices
+    )
+    return "".join([first, *(f", or {other}" for other in others)])
+
+
+def _read(here: View, site: Site, switch: str, config: str | None) -> SwitchRead | Unclear | None:
     if site.kind == "decorator" and function_of(here, here.above[site.whole]) is None:
         return None  # it runs when the file is imported: the environment is all there is
-    read = read_switch(here.files, here.source.path, site.whole, switch)
+    read = read_switch(here.files, here.source.path, site.whole, switch, config)
     if isinstance(read, SwitchRead) and read.from_line > site.line:
         return Unclear((f"`{read.expression}` is not there yet on this line",))
     return read

@@ -161,6 +161,15 @@ def class_is_module(here: View, named: ast.expr, depth: int = _DEPTH) -> bool | 
     return _definition_is_module(there, definition, depth - 1)
 
 
+def class_definition(here: View, named: ast.expr) -> tuple[View, ast.ClassDef] | None:
+    """Return the class that a name means and its file, where it is one of those that are known."""
+    meant = origin(here, named)
+    if meant is not None:
+        return _imported(here, meant)
+    definition = _class_named(here, named)
+    return None if definition is None else (here, definition)
+
+
 def _class_named(here: View, named: ast.expr) -> ast.ClassDef | None:
     if not isinstance(named, ast.Name):
         return None

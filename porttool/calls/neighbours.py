@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-from porttool.calls.view import module_word
+from porttool.calls.view import View, module_word
 from porttool.errors import UnparsableSource
-from porttool.source.nodes import nodes_of
+from porttool.source.nodes import KEPT, nodes_of
 from porttool.source.syntax import Source, parse_source
 
 _HOPS = 4
@@ -76,6 +76,27 @@ class Neighbours(Mapping[str, Source]):
     def __len__(self) -> int:
         return len(self._files)
 
+    def importing(self) -> Iterator[str]:
+        """Yield the path of each other file that may import this one; nothing is parsed for it."""
+        for path in self._project.importers.get(module_word(self._source.path), ()):
+            if path != self._source.path:
+                yield path
+
+    def text(self, path: str) -> str:
+        """Return what a file holds, unparsed."""
+        return self._project.contents[path].decode("utf-8", "replace")
+
+
+def mentioned_elsewhere(here: View, name: str) -> bool:
+    """Tell whether another file that knows this one mentions a name of it."""
+    if isinstance(here.files, Neighbours):
+        return any(name in here.files.text(path) for path in here.files.importing())
+    word = re.compile(rf"\b{re.escape(module_word(here.source.path))}\b")
+    return any(
+        path != here.source.path and name in source.text and word.search(source.text) is not None
+        for path, source in here.files.items()
+    )
+
 
 def _around(source: Source, project: Project) -> dict[str, Source]:
     found = {source.path: source}
@@ -102,12 +123,19 @@ def _imported(source: Source, project: Project) -> Iterator[str]:
                 yield path
 
 
-def _modules(source: Source) -> Iterator[str]:
-    for node in nodes_of(source.tree):
+def _modules(source: Source) -> tuple[str, ...]:
+    return _modules_of(source.tree)
+
+
+@lru_cache(maxsize=KEPT)
+def _modules_of(tree: ast.Module) -> tuple[str, ...]:
+    found: list[str] = []
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             if node.module:
-                yield node.module
+                found.append(node.module)
             joint = f"{node.module}." if node.module else ""
-            yield from (f"{joint}{alias.name}" for alias in node.names if alias.name != "*")
+            found += (f"{joint}{alias.name}" for alias in node.names if alias.name != "*")
+    return tuple(dict.fromkeys(found))

@@ -6,12 +6,12 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from porttool.calls.find import OPTIMIZE
 from porttool.calls.runtime import NEEDS, WANTED, Piece, Spelling, piece_text, pieces_in
 from porttool.calls.values import Form, Site
 from porttool.calls.view import View, origin, spelled, statement_of
+from porttool.frozen import dataclass
 from porttool.source.imports import import_names
 from porttool.source.inserts import insert_definition
 from porttool.source.nodes import walk

@@ -9,10 +9,10 @@ import ast
 import copy
 import itertools
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.proving.fold import GATED_FORMS
 from porttool.source.syntax import dump
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Literal
+
+from porttool.frozen import dataclass
 
 Kind = Literal["call", "factory", "decorator", "reference", "method", "optimize"]
 Form = Literal["in place", "call", "handle", "lazy", "guard", "owner", "unregistered"]

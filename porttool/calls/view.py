@@ -7,11 +7,10 @@ for nothing: all its origins are given, and the caller decides whether they leav
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from porttool.frozen import dataclass
 from porttool.source.nodes import KEPT, nodes_of, walk
 from porttool.source.scopes import Function
 from porttool.source.syntax import Names, Source, enclosing_scope, parents, span_of
@@ -228,18 +227,6 @@ def is_after(node: ast.AST, other: ast.AST) -> bool:
     """Tell whether a node stands behind another one in the text."""
     place = (node.lineno, node.col_offset)  # type: ignore[attr-defined]
     return place > (other.end_lineno, other.end_col_offset)  # type: ignore[attr-defined]
-
-
-def mentioned_elsewhere(here: View, name: str) -> bool:
-    """Tell whether another file that knows this one mentions a name of it."""
-    path = here.source.path
-    module = module_word(path)
-    return any(
-        other != path
-        and name in source.text
-        and re.search(rf"\b{re.escape(module)}\b", source.text) is not None
-        for other, source in here.files.items()
-    )
 
 
 def module_word(path: str) -> str:

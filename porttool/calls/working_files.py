@@ -12,11 +12,13 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from porttool.errors import PortError, RepositoryError
-from porttool.git.plumbing import Git
+from porttool.frozen import dataclass
+from porttool.git.plumbing import Finished, Git
+from porttool.git.replacing import replace_files
+from porttool.git.scratch import sweep
 
 KINDS = (".py", ".ipynb", ".yaml", ".yml")
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}
@@ -24,10 +26,15 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv", "env"}
 
 @dataclass(frozen=True)
 class Place:
-    """The folder that all paths are relative to, and whether git looks after it."""
+    """The folder that all paths are relative to, and git's own where git looks after it."""
 
     root: Path
-    in_git: bool
+    git_dir: Path | None = None
+
+    @property
+    def in_git(self) -> bool:
+        """Whether the folder is a working tree."""
+        return self.git_dir is not None
 
 
 class Contents(Mapping[str, bytes]):
@@ -69,9 +76,11 @@ def place_of(folder: Path) -> Place:
             where=str(folder),
             next="name an existing one with --repo PATH",
         )
-    found = Git(folder).run("rev-parse", "--show-toplevel", ok=range(256))
+    git = Git(folder)
+    found = git.run("rev-parse", "--show-toplevel", ok=range(256))
     if found.status == 0 and found.out.strip():
-        return Place(Path(os.fsdecode(found.out.rstrip(b"\n"))).resolve(), True)
+        own = git.run("rev-parse", "--absolute-git-dir")
+        return Place(_folder(found).resolve(), _folder(own))
     if "safe.directory" in found.words:
         raise RepositoryError(
             "git does not trust the owner of this repository",
@@ -79,7 +88,11 @@ def place_of(folder: Path) -> Place:
             why=found.words,
             next=f"git config --global --add safe.directory {shlex.quote(str(folder.resolve()))}",
         )
-    return Place(folder.resolve(), False)
+    return Place(folder.resolve())
+
+
+def _folder(found: Finished) -> Path:
+    return Path(os.fsdecode(found.out.removesuffix(b"\n")))
 
 
 def paths_meant(place: Place, given: Sequence[Path]) -> tuple[str, ...]:
@@ -169,7 +182,7 @@ def read_files(place: Place, paths: Iterable[str]) -> dict[str, bytes]:
 
 @contextmanager
 def alone(place: Place) -> Iterator[None]:
-    """Be the only one of these commands that works below a root; being killed leaves nothing."""
+    """Be the only such command below a root, and remove what a killed one has left there."""
     folder = os.open(place.root, os.O_RDONLY)
     try:
         try:
@@ -180,6 +193,9 @@ def alone(place: Place) -> Iterator[None]:
                 where=str(place.root),
                 next="run this again when it is done",
             ) from None
+        for left in (place.root, place.git_dir):
+            if left is not None:
+                sweep(left)
         yield
     finally:
         os.close(folder)
@@ -188,50 +204,7 @@ def alone(place: Place) -> Iterator[None]:
 def write_files(place: Place, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
     """Replace files by their new contents, all or none; `before` is what they have to hold still.
 
-    Each is written beside its place first and moved there in one step, its mode kept. Raises
-    PortError when one cannot be written or was changed meanwhile.
+    Raises PortError when one cannot be written or was changed meanwhile.
     """
-    ready: list[tuple[Path, Path]] = []
-    replaced: list[Path] = []
-    try:
-        for path, data in after.items():
-            target = place.root / path
-            if not os.access(target, os.W_OK) or target.read_bytes() != before[path]:
-                raise PortError(
-                    "this file cannot be written, or was changed meanwhile",
-                    where=path,
-                    next="look at its rights, then run this again",
-                )
-            ready.append((_beside(target), target))
-            _write_new(*ready[-1], data)
-        for fresh, target in ready:
-            os.replace(fresh, target)
-            replaced.append(target)
-    except BaseException as error:
-        for target in replaced:
-            _write_new(_beside(target), target, before[target.relative_to(place.root).as_posix()])
-            os.replace(_beside(target), target)
-        for fresh, _ in ready:
-            fresh.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise PortError(
-                "a file cannot be written; none was changed",
-                where=str(error.filename),
-                why=error.strerror,
-                next="look at its rights, then run this again",
-            ) from error
-        raise
-
-
-def _beside(target: Path) -> Path:
-    # One name for each file: what a killed run left there is overwritten by the next one.
-    return target.with_name(f".{target.name}.porttool")
-
-
-def _write_new(fresh: Path, target: Path, data: bytes) -> None:
-    fresh.unlink(missing_ok=True)
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.chmod(stat.S_IMODE(target.stat().st_mode))
+    prepare_in = () if place.git_dir is None else (place.git_dir,)
+    replace_files(place.root, before, after, prepare_in=prepare_in)

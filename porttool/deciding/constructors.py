@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+from dataclasses import replace
 
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex
 from porttool.deciding.dataflow.outside import SAME_OBJECT
-from porttool.source.syntax import same_tree
+from porttool.learning.lesson import Seed
+from porttool.learning.spelling import respelled
+from porttool.source.syntax import same_tree, text_of
 
 
 def parsed_expression(text: str) -> ast.expr:
@@ -50,6 +54,48 @@ def nearness(constructor: ast.expr, node: ast.AST) -> str | None:
     return "" if same else "main constructs it with other arguments"
 
 
+_CONTAINERS = (
+    *(ast.List, ast.ListComp, ast.Tuple, ast.Set, ast.SetComp, ast.GeneratorExp),
+    *(ast.Dict, ast.DictComp),
+)
+_MAKE_CONTAINERS = ("list", "tuple", "set", "dict", "ModuleList", "ModuleDict", "OrderedDict")
+
+
+def whole_value(file: FileIndex, node: ast.expr, value: ast.expr) -> ast.expr:
+    """Return all of the object that a constructor helps to make: itself, or what is around it.
+
+    A container is not made out of its elements, and what stands for an object where there is none
+    (`net if cfg.on else None`) is no part of it.
+    """
+    whole = here = node
+    while here is not value:
+        above = file.above[here]
+        if isinstance(above, ast.keyword):
+            above = file.above[above]
+        if not isinstance(above, ast.expr):
+            return node  # in a part of a comprehension that makes no elements
+        if not _holds(above, here):
+            whole = above
+        here = above
+    return whole
+
+
+def _holds(above: ast.expr, here: ast.expr) -> bool:
+    """Tell whether an expression gives what is inside of it, or a container of that."""
+    if isinstance(above, ast.IfExp):
+        other = above.orelse if above.body is here else above.body
+        return isinstance(other, ast.Constant) and other.value is None
+    if isinstance(above, ast.Call):
+        return above.func is not here and last_name(above.func) in _MAKE_CONTAINERS
+    return isinstance(above, (*_CONTAINERS, ast.Starred, ast.NamedExpr))
+
+
+def otherwise(file: FileIndex, value: ast.expr) -> str:
+    """Say that main constructs what an experiment wraps in another way, and how."""
+    text = " ".join(text_of(file.source, value).split())
+    return f"main constructs it differently: `{text}`"
+
+
 def _making(call: ast.Call) -> ast.expr:
     """Return the call that makes the object, without the `.to(device)` and the like behind it."""
     made: ast.expr = call
@@ -86,3 +132,38 @@ def names_target(value: ast.expr, target: str) -> bool:
         isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == target
         for node in ast.walk(value)
     )
+
+
+def same_container(seed: Seed, before: FileIndex, value: ast.expr) -> bool:
+    """Tell whether what an added statement goes over is the container that it was made for."""
+    if not seed.call.startswith(("[", "{", "list(")):
+        return True
+    known = [_container(binding.value) for binding in bindings_of(before, seed.target or "")]
+    return not known or _container(value) in known
+
+
+def _container(value: ast.expr | None) -> str:
+    """Return a word for the kind of container that an expression makes, as far as it shows."""
+    if isinstance(value, ast.ListComp | ast.List):
+        return "list"
+    if isinstance(value, ast.DictComp | ast.Dict):
+        return "dict"
+    return last_name(value.func) if isinstance(value, ast.Call) else type(value).__name__
+
+
+def whole_seed(seed: Seed) -> Seed:
+    """Return a seed with all that an added re-binding makes of its target as the call.
+
+    `nets = [torch.compile(n) for n in nets]` wraps `n`, but it is `nets` that is found on onto:
+    the call becomes `[torch.compile(n) for n in $X]`.
+    """
+    added = ast.parse(seed.statement).body[0] if seed.kind == "rebind" and seed.statement else None
+    if not isinstance(added, ast.Assign) or seed.target is None:
+        return seed
+    made = ast.unparse(added.value)
+    for origin, written in seed.spelled:
+        made = respelled(made, written, origin)
+    if ast.unparse(parsed_expression(seed.call.replace("$X", seed.target))) == made:
+        return seed
+    call = re.sub(rf"(?<![\w.]){re.escape(seed.target)}\b", "$X", made)
+    return replace(seed, constructor=seed.target, call=call) if "$X" in call else seed

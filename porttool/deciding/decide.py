@@ -6,14 +6,15 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from porttool.deciding.dataflow import Flow, Holding
 from porttool.deciding.dataflow.fileindex import FileIndex, index_of
 from porttool.deciding.hazards import HAZARD_WORDS, find_hazards
 from porttool.deciding.seed_search import place_seeds
-from porttool.deciding.sites import Action, Decision, PlacedSeed, site_key
+from porttool.deciding.sites import Action, Decision, PlacedSeed, seed_key, site_key
 from porttool.errors import CannotLearn, NeedsPerson
+from porttool.frozen import dataclass
 from porttool.learning.definitions import wrong_call
 from porttool.learning.lesson import Lesson, Rule
 from porttool.learning.rewriting import (
@@ -25,6 +26,7 @@ from porttool.learning.rewriting import (
     pattern_expression,
     rewrite,
 )
+from porttool.learning.uses import objection, use_of
 from porttool.source.syntax import Source, line_start, span_of, text_of
 
 __all__ = [
@@ -82,7 +84,7 @@ def decide(
             numbers[scope, " ".join(text.split())] += 1
             key = site_key(path, scope, text, numbers[scope, " ".join(text.split())])
             span = span_of(source, site.node)
-            action, reasons = _judge(site, flow, lesson, path)
+            action, reasons = _judge(site, flow, lesson, file)
             decision = Decision(
                 key=key,
                 path=path,
@@ -133,7 +135,10 @@ def _settled(
     return replace(decision, action=action, reasons=reasons, replacement=text)
 
 
-def _judge(site: _Site, flow: Flow, lesson: Lesson, path: str) -> tuple[Action, tuple[str, ...]]:
+def _judge(
+    site: _Site, flow: Flow, lesson: Lesson, file: FileIndex
+) -> tuple[Action, tuple[str, ...]]:
+    path = file.path
     if site.subject is None:
         return "ask", (site.why or "the rule is about no object whose way could be followed",)
     subject, why = site.subject, site.why
@@ -156,12 +161,16 @@ def _judge(site: _Site, flow: Flow, lesson: Lesson, path: str) -> tuple[Action, 
         return "ask", (why, *holding.chain)
     if holding.shape != "object":
         return "ask", holding.chain
+    assert site.rule is not None  # else there is a `why`
+    rule = site.rule
+    unseen = objection(use_of(site.node, file.above), rule.uses, rule.before, rule.after)
+    if unseen is not None:
+        return "ask", (unseen, *holding.chain)
     if holding.kind == "definite":
         return "rewrite", holding.chain
-    assert site.rule is not None  # else there is a `why`
     if holding.sure:
         return "ask", holding.chain
-    if not site.rule.neutral:
+    if not rule.neutral:
         return "ask", ("the rule would change an object that is not wrapped", *holding.chain)
     if path not in lesson.touched:
         why = "it may be wrapped, and the experiment never touched this file"
@@ -369,9 +378,12 @@ def relevant_words(lesson: Lesson) -> tuple[str, ...]:
     return tuple(word for word in words if word.isidentifier())
 
 
-def unused_answers(decisions: Iterable[Decision], answers: Mapping[str, str]) -> tuple[str, ...]:
+def unused_answers(
+    decisions: Iterable[Decision], placed: Iterable[PlacedSeed], answers: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the answers whose place is not there any more."""
     keys = {decision.key for decision in decisions}
+    keys |= {seed_key(seed.seed, seed.path) for seed in placed}
     return tuple(key for key in answers if key not in keys)
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.errors import NeedsPerson
+from porttool.frozen import dataclass
 from porttool.learning.definitions import helper_edits, helpers_at_home
 from porttool.learning.lesson import Lesson, Rule
-from porttool.learning.rewriting import edited_text, rewrite
+from porttool.learning.rewriting import edited_text, names_of, rewrite
 from porttool.learning.spelling import respelled, way_to_write
-from porttool.source.inserts import insert_import
 from porttool.source.nodes import KEPT, nodes_of
 from porttool.source.syntax import (
     Names,
@@ -45,8 +44,9 @@ def port_edits(
     decisions: Collection[Decision],
     placed: Collection[PlacedSeed],
     lesson: Lesson,
+    gated: Iterable[PlacedSeed] = (),
 ) -> tuple[TextEdit, ...]:
-    """Return the edits of one file without any gate.
+    """Return the edits of one file without any gate; of `gated` seeds only what they import.
 
     Of other files' decisions and seeds it counts which helpers they need: this may be their home.
 
@@ -69,19 +69,30 @@ def port_edits(
     }
     everywhere |= {name for seed in placed for name in seed.seed.requires}
     needed = dict.fromkeys(helpers_at_home(source, lesson, everywhere))
-    if not changes and not seeds and not needed:
+    imports = seed_imports(source, [*seeds, *gated])
+    if not changes and not seeds and not needed and not imports:
         return ()
     for change in changes:
         if change.rule is not None:
-            needed |= dict.fromkeys(change.rule.requires)
+            needed |= dict.fromkeys(_not_there_yet(source, change.span, change.rule))
     for seed in seeds:
         # What is imported is spelled, and imported, as the place needs it.
         imported = {origin for origin, _ in seed.seed.spelled}
         needed |= dict.fromkeys(name for name in seed.seed.requires if name not in imported)
     # Inserts at one place keep their order: imports stand in front of definitions.
     edits = [*_expressions(source, changes), *_statements(source, seeds)]
-    edits += [*seed_imports(source, seeds), *helper_edits(source, lesson, needed)]
+    edits += helper_edits(source, lesson, needed, imports)
     return tuple(dict.fromkeys(edits))
+
+
+def _not_there_yet(source: Source, span: Span, rule: Rule) -> list[str]:
+    """Return what a rule requires, without the imported names that its place can write already."""
+    names, at = names_of(source.tree), expression_at(source, span)
+    return [
+        name
+        for name in rule.requires
+        if "." not in name or way_to_write(names, name, at, rule.spelled).statement is not None
+    ]
 
 
 def _expressions(source: Source, changes: list[_Change]) -> list[TextEdit]:
@@ -127,11 +138,7 @@ def _statements(source: Source, seeds: list[PlacedSeed]) -> list[TextEdit]:
         text = placed.seed.statement
         if placed.kind not in (*_ADDED, "decorator") or text is None:
             continue
-        text = text.strip("\n")
-        if placed.seed.call in text:
-            text = text.replace(placed.seed.call, placed.call)
-        else:
-            text = _respelled(text, placed)
+        text = respelled_statement(text.strip("\n"), placed)
         statement = _statement_at(source, placed.binding)
         indent = indent_of(source, statement)
         block = "".join(f"{indent}{line}\n" if line else "\n" for line in text.split("\n"))
@@ -173,12 +180,29 @@ def _shares_its_line(source: Source, statement: ast.stmt) -> bool:
     return bool(head[:bare].strip(" \t\f"))
 
 
-def _respelled(text: str, placed: PlacedSeed) -> str:
-    """Carry the file's spelling of the wrapper from the call into the whole statement."""
-    ours, theirs = placed.call.partition("(")[0], placed.seed.call.partition("(")[0]
-    for written in (theirs, *(way for origin, way in placed.seed.spelled if origin == theirs)):
-        text = respelled(text, written, ours)
+def respelled_statement(text: str, placed: PlacedSeed) -> str:
+    """Carry the file's spelling of the wrapper from the call into the whole added statement."""
+    if placed.seed.call in text:
+        return text.replace(placed.seed.call, placed.call)
+    for theirs, ours in _both_spellings(placed.seed.call, placed.call):
+        for written in (theirs, *(way for origin, way in placed.seed.spelled if origin == theirs)):
+            text = respelled(text, written, ours)
     return text
+
+
+def _both_spellings(theirs: str, ours: str) -> list[tuple[str, str]]:
+    """Return the names in calls of two spellings of one expression, each as both write it."""
+    names = [
+        [
+            ast.unparse(name)
+            for call in ast.walk(tree)
+            if isinstance(call, ast.Call)
+            for name in (call.func, *call.args)
+            if isinstance(name, ast.Name | ast.Attribute)
+        ]
+        for tree in (ast.parse(text.replace("$X", "_"), mode="eval") for text in (theirs, ours))
+    ]
+    return [*dict.fromkeys(zip(*names, strict=True))]
 
 
 def _statement_at(source: Source, span: Span) -> ast.stmt:
@@ -188,13 +212,13 @@ def _statement_at(source: Source, span: Span) -> ast.stmt:
     raise ValueError(f"{source.path}: no statement at characters {span.start} to {span.end}")
 
 
-def seed_imports(source: Source, seeds: Iterable[PlacedSeed]) -> tuple[TextEdit, ...]:
-    """Return the imports that the calls of placed seeds need in a file.
+def seed_imports(source: Source, seeds: Iterable[PlacedSeed]) -> tuple[str, ...]:
+    """Return the imports, a statement each, that the calls of placed seeds need in a file.
 
     Raises NeedsPerson where the name that such a call starts with is taken by something else.
     """
     names = Names(source.tree)
-    edits: dict[TextEdit, None] = {}
+    statements: dict[str, None] = {}
     for placed in seeds:
         at = _statement_at(source, placed.binding)
         for origin, _ in placed.seed.spelled:
@@ -211,6 +235,5 @@ def seed_imports(source: Source, seeds: Iterable[PlacedSeed]) -> tuple[TextEdit,
                     next=f"rename that `{root}` on the branch that it is ported to, commit, and "
                     "run the same command again",
                 )
-            edit = insert_import(source, way.statement)
-            edits |= {edit: None} if edit is not None else {}
-    return tuple(edits)
+            statements[way.statement] = None
+    return tuple(statements)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from porttool.deciding.dataflow import Flow, Holding
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
 from porttool.deciding.dataflow.values import Wrapped
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson
 from porttool.source.syntax import Source, Span, line_start, span_of, text_of
 from porttool.wrappers import MODULE_NAMES
@@ -178,6 +178,8 @@ def _functions(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]
                 holding = None if _tells_right(call, file, lesson, flow) else holding
                 if holding is not None and holding.shape != "object" and last == "isinstance":
                     holding = None
+            elif why == _PICKLED or name == "copy.deepcopy":
+                holding = flow.pickles(file.path, given[0])
             else:
                 holding = flow.carries(file.path, given[0])
             if holding is not None:

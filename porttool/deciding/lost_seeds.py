@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from porttool.deciding.constructors import bindings_of, last_name, parsed_expression
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Seed
 from porttool.source.syntax import same_tree
 
@@ -15,11 +16,11 @@ from porttool.source.syntax import same_tree
 class Lost:
     """What speaks against main having deleted what a seed wraps.
 
-    `made` are the places that may construct it now, under another name.
+    `made` are the places that may construct it now, under another name, in their files.
     """
 
     why: str
-    made: tuple[ast.Call, ...] = ()
+    made: tuple[tuple[FileIndex, ast.Call], ...] = ()
 
 
 def lost(now: FileIndex, before: FileIndex | None, seed: Seed, alike: int) -> Lost | None:
@@ -34,7 +35,8 @@ def lost(now: FileIndex, before: FileIndex | None, seed: Seed, alike: int) -> Lo
     if made and len(made) > max(expected, 0):
         lines = ", ".join(str(node.lineno) for node in made)
         why = f"main still constructs `{seed.constructor}` ({now.path}:{lines})"
-        return Lost(why, tuple(node for node in made if not _was_there(now, node, before)))
+        new = (node for node in made if not _was_there(now, node, before, constructor))
+        return Lost(why, tuple((now, node) for node in new))
     target = parsed_expression(seed.target) if seed.target else None
     if isinstance(target, ast.Attribute):
         reads = [n for n in now.attributes.get(target.attr, ()) if same_tree(n, target)]
@@ -63,8 +65,37 @@ def assigned(file: FileIndex, node: ast.AST) -> Binding | None:
     return next((binding for binding in found if binding.node is here), None)
 
 
-def _was_there(now: FileIndex, node: ast.Call, before: FileIndex | None) -> bool:
+def made_elsewhere(
+    now: Iterable[FileIndex], before: Mapping[str, FileIndex], seed: Seed
+) -> Lost | None:
+    """Tell where other files construct what a seed wraps that did not before the experiment."""
+    constructor = parsed_expression(seed.constructor)
+    made: list[tuple[FileIndex, ast.Call]] = []
+    for file in now:
+        found = _occurrences(file, constructor)
+        old = before.get(file.path)
+        if found and (old is None or len(found) > len(_occurrences(old, constructor))):
+            made += [(file, node) for node in found if not _was_there(file, node, old, constructor)]
+    if not made:
+        return None
+    places = ", ".join(f"{file.path}:{node.lineno}" for file, node in made)
+    return Lost(f"main constructs `{seed.constructor}` elsewhere now ({places})", tuple(made))
+
+
+def _was_there(
+    now: FileIndex, node: ast.Call, before: FileIndex | None, constructor: ast.expr
+) -> bool:
+    """Tell whether a place constructed the same before, for the same target."""
     binding = assigned(now, node)
     if binding is None or before is None:
         return False
-    return bool(bindings_of(before, ast.unparse(binding.target)))
+    old = bindings_of(before, ast.unparse(binding.target))
+    made = _occurrences(before, constructor)
+    return any(b.value is not None and _is_in(before, call, b.value) for b in old for call in made)
+
+
+def _is_in(file: FileIndex, node: ast.AST, value: ast.expr) -> bool:
+    here: ast.AST | None = node
+    while here is not None and here is not value:
+        here = file.above.get(here)
+    return here is value

@@ -10,18 +10,21 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from porttool.deciding.constructors import (
     bindings_of,
     constructor_matches,
     names_target,
     nearness,
+    otherwise,
     parsed_expression,
+    same_container,
+    whole_seed,
+    whole_value,
 )
 from porttool.deciding.dataflow.fileindex import FileIndex, index_of, unpacked
-from porttool.deciding.lost_seeds import Lost, assigned, lost
-from porttool.deciding.sites import Action, Decision, PlacedSeed, site_key
+from porttool.deciding.lost_seeds import Lost, assigned, lost, made_elsewhere
+from porttool.deciding.sites import Action, Decision, PlacedSeed, seed_key
 from porttool.deciding.surroundings import (
     class_or_home,
     own_expressions,
@@ -29,6 +32,7 @@ from porttool.deciding.surroundings import (
     scope_around,
     statement_around,
 )
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson, Seed
 from porttool.learning.spelling import Way, respelled, way_to_write
 from porttool.source.syntax import Names, Source, Span, same_tree, span_of, statement_span, text_of
@@ -77,9 +81,9 @@ def place_seeds(
     search = _Search(onto, lesson, before or {}, came_from or {})
     placed: list[PlacedSeed] = []
     decisions: list[Decision] = []
-    alike = Counter(_looks(_whole(seed)) for seed in lesson.seeds)
+    alike = Counter(_looks(whole_seed(seed)) for seed in lesson.seeds)
     numbers: Counter[tuple[str | None, ...]] = Counter()
-    for seed in map(_whole, lesson.seeds):
+    for seed in map(whole_seed, lesson.seeds):
         look = _looks(seed)
         number = numbers[look]
         numbers[look] += 1
@@ -94,22 +98,6 @@ def place_seeds(
 
 def _looks(seed: Seed) -> tuple[str | None, ...]:
     return seed.path, seed.scope, seed.target, seed.constructor, seed.kind, seed.statement
-
-
-def _whole(seed: Seed) -> Seed:
-    """Return a seed with all that an added re-binding makes of its target as the call.
-
-    `nets = [torch.compile(n) for n in nets]` wraps `n`, but it is `nets` that is found on onto:
-    the call becomes `[torch.compile(n) for n in $X]`.
-    """
-    added = ast.parse(seed.statement).body[0] if seed.kind == "rebind" and seed.statement else None
-    if not isinstance(added, ast.Assign) or seed.target is None:
-        return seed
-    made = ast.unparse(added.value)
-    if ast.unparse(parsed_expression(seed.call.replace("$X", seed.target))) == made:
-        return seed
-    call = re.sub(rf"(?<![\w.]){re.escape(seed.target)}\b", "$X", made)
-    return replace(seed, constructor=seed.target, call=call) if "$X" in call else seed
 
 
 class _Search:
@@ -213,7 +201,7 @@ class _Search:
         what = f"`{seed.target or seed.constructor}` of `{seed.scope or seed.path}`"
         missing = self._lost(seed, alike) if not found else None
         if missing is not None:
-            found = [self._renamed(seed, node) for node in missing.made]
+            found = [self._renamed(*made) for made in missing.made]
         elif not found:
             gone = f"main no longer constructs {what}: nothing to wrap"
             return [], self._decision(seed, None, "skip", gone)
@@ -242,15 +230,20 @@ class _Search:
         return [], decision
 
     def _lost(self, seed: Seed, alike: int) -> Lost | None:
-        if seed.path not in self.onto or seed.kind in _ADDED:
+        if seed.kind in _ADDED:
             return None
-        before = self.before.get(seed.path)
-        old = index_of(before) if before is not None else None
-        return lost(self.file(seed.path), old, seed, alike)
+        old = {path: index_of(source) for path, source in self.before.items()}
+        if seed.path in self.onto:
+            found = lost(self.file(seed.path), old.get(seed.path), seed, alike)
+            if found is not None:
+                return found
+        word = seed.constructor.partition("(")[0].rpartition(".")[2]
+        others = (path for path, source in self.onto.items() if word in source.text)
+        now = [self.file(path) for path in others if path != seed.path]
+        return made_elsewhere(now, old, seed) if self.before else None
 
-    def _renamed(self, seed: Seed, node: ast.Call) -> _Candidate:
+    def _renamed(self, file: FileIndex, node: ast.Call) -> _Candidate:
         """Return a place at which main may construct a seed's object under another name."""
-        file = self.file(seed.path)
         binding = assigned(file, node)
         target = ast.unparse(binding.target) if binding is not None else None
         scope = scope_around(file, node).home.qualname
@@ -262,7 +255,7 @@ class _Search:
     def _decision(self, seed: Seed, found: _Candidate | None, action: Action, why: str) -> Decision:
         path = found.file.path if found else seed.path
         return Decision(
-            key=site_key(path, seed.scope, f"wrap {seed.target or seed.constructor}", 1),
+            key=seed_key(seed, path),
             path=path,
             line=found.value.lineno if found else 0,
             column=found.value.col_offset if found else 0,
@@ -340,17 +333,24 @@ class _Search:
             statement = statement_around(file, binding.target)
             scope = binding.scope.home.qualname
             matches = constructor_matches(constructor, value)
+            wholes: dict[ast.expr, None] = {}
             for node, near in matches:
-                shaped = self._has_shape(seed.kind, file, node, value)
                 wrapped = self.is_wrapped(file, node, value)
-                yield _Candidate(file, scope, statement, node, near, wrapped, shaped)
+                whole = node if wrapped else whole_value(file, node, value)
+                if whole is node:
+                    shaped = self._has_shape(seed.kind, file, node, value)
+                    yield _Candidate(file, scope, statement, node, near, wrapped, shaped)
+                elif whole not in wholes:
+                    # What the constructor makes is a part of something else now.
+                    wholes[whole] = None
+                    differs = otherwise(file, whole)
+                    yield _Candidate(file, scope, statement, whole, differs, shaped=False)
             if matches or isinstance(value, ast.Constant):
                 continue  # `self.net = None` constructs nothing
             if names_target(value, seed.target or ""):
                 continue  # `self.net = self.net.to(device)` neither
-            text = " ".join(text_of(file.source, value).split())
-            near = f"main constructs it differently: `{text}`"
             wrapped = self.wraps_inside(file, value)
+            near = otherwise(file, value)
             yield _Candidate(file, scope, statement, value, near, wrapped, shaped=False)
 
     def _has_shape(self, kind: str, file: FileIndex, node: ast.AST, value: ast.expr) -> bool:
@@ -391,7 +391,9 @@ class _Search:
             before = [s for s in body if follows is not None and same_tree(s, follows)]
             late = [s for s in before if s.lineno >= built.lineno]
             statement = late[-1] if late else built
-            yield _Candidate(file, scope.qualname, statement, bindings[-1].value)
+            value, old = bindings[-1].value, self.before.get(seed.path)
+            shaped = old is None or same_container(seed, index_of(old), value)
+            yield _Candidate(file, scope.qualname, statement, value, shaped=shaped)
 
     def _same_but_spelled(
         self, seed: Seed, statement: ast.stmt, added: ast.stmt, file: FileIndex
@@ -444,6 +446,8 @@ class _Search:
     def is_wrapper(self, file: FileIndex, node: ast.AST) -> bool:
         """Tell whether a node is a call of the wrapper, or its name as a decorator."""
         function = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and ast.unparse(function) == "map" and node.args:
+            return self.is_wrapper(file, node.args[0])
         if not isinstance(function, ast.Name | ast.Attribute):
             return False
         wrapper, names = self.lesson.wrapper, self.names(file.path)

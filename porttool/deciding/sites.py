@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Seed, SeedKind
 from porttool.source.syntax import Span
 
@@ -55,6 +55,11 @@ class Decision:
     span: Span
     replacement: str | None = None
     known: bool = True
+
+
+def seed_key(seed: Seed, path: str) -> str:
+    """Name the place of a seed in a file, as `site_key` does of others."""
+    return site_key(path, seed.scope, f"wrap {seed.target or seed.constructor}", 1)
 
 
 def site_key(path: str, scope: str, text: str, number: int) -> str:

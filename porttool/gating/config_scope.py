@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.plan.switch import SwitchPlan
 from porttool.source.nodes import walk
 from porttool.source.scopes import Function, bound_names, own_nodes, parameters

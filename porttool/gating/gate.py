@@ -11,13 +11,13 @@ import ast
 import builtins
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
+from porttool.frozen import dataclass
 from porttool.gating.config_scope import Unclear, config_expression, config_spellings
 from porttool.gating.flat import read_flat, shaped_like_a_read
 from porttool.gating.idioms.values import SwitchRead
-from porttool.gating.placement import common_block, leave_loops, room_for_guard
+from porttool.gating.placement import common_block, leave_loops, room_for_guard, used_between
 from porttool.gating.rebinding import (
     Rebinding,
     Wrap,
@@ -27,6 +27,7 @@ from porttool.gating.rebinding import (
     stages,
 )
 from porttool.learning.lesson import Lesson
+from porttool.learning.seeds import mapped_call
 from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
 from porttool.proving.fold import GATED_FORMS
 from porttool.proving.patterns import plain_reads
@@ -50,6 +51,8 @@ from porttool.source.syntax import (
 )
 
 _RECEIVER = "__receiver"
+# How calls start that wrap what is in a container, and not the container itself.
+_ELEMENTWISE = ("[", "{", "list(")
 
 
 class _Ask(Exception):
@@ -170,13 +173,24 @@ class _Gate:
             function = self._above[function]
         if not isinstance(function, Function):
             raise _Ask("it runs at import, before there is a config")
-        value = self._value(seed, binding)
+        value = self._value(seed, function)
+        binding = self._built_by(value, seed, binding)
         if self._is_gated(function, seed.target, value):
             return function, None
         return function, _Item(seed, binding, value, self._wrap(seed))
 
-    def _value(self, seed: PlacedSeed, binding: ast.stmt) -> ast.expr:
-        for node in ast.walk(binding):
+    def _built_by(self, value: ast.expr, seed: PlacedSeed, behind: ast.stmt) -> ast.stmt:
+        """Return the statement that builds a value; the experiment may wrap it further on."""
+        built: ast.AST = value
+        while not isinstance(built, ast.stmt):
+            built = self._above[built]
+        line = used_between(self._above[built], built, behind, seed.target)
+        if line is not None:
+            raise _Ask(f"line {line} uses it ahead of the place where the experiment wraps it")
+        return built
+
+    def _value(self, seed: PlacedSeed, function: Function) -> ast.expr:
+        for node in ast.walk(function):
             if isinstance(node, ast.expr) and span_of(self._source, node) == seed.value:
                 return node
         raise _Ask("the value that it wraps is not an expression of its own")
@@ -225,6 +239,14 @@ class _Gate:
             tree = ast.parse(
                 re.sub(rf"\b{element}\b", _RECEIVER, ast.unparse(tree.elt)), mode="eval"
             ).body
+        if isinstance(tree, ast.DictComp) and isinstance(tree.generators[0].target, ast.Tuple):
+            element = ast.unparse(tree.generators[0].target.elts[-1])
+            every = ast.unparse(tree.generators[0].iter) == f"{_RECEIVER}.items()"
+            text = re.sub(rf"\b{element}\b", _RECEIVER, ast.unparse(tree.value))
+            tree = ast.parse(text, mode="eval").body if every else tree
+        mapped = mapped_call(tree)
+        if mapped is not None and ast.unparse(mapped[1]) == _RECEIVER:
+            tree = ast.Call(mapped[0], [mapped[1]], [])
         if not isinstance(tree, ast.Call) or [ast.unparse(a) for a in tree.args] != [_RECEIVER]:
             raise _Ask(f"`{seed.call}` is not a plain call of the wrapper")
         if any(word.arg is None for word in tree.keywords):
@@ -262,7 +284,11 @@ class _Gate:
             rebinding = self._rebinding(target, group, owner) if target else None
             if rebinding is None:
                 for item in group:
-                    self._call(item, reading)
+                    if item.placed.seed.call.startswith(_ELEMENTWISE):
+                        why = f"it wraps the elements of `{target}`, which may be more than a list"
+                        self.ask(item.placed, why)
+                    else:
+                        self._call(item, reading)
             else:
                 rebindings.append((rebinding, group))
         for group_of_guard in guards([rebinding for rebinding, _ in rebindings]):
@@ -333,8 +359,12 @@ class _Gate:
         if ast.unparse(bound) != target:
             return None
         whole = binding.value
-        if item.placed.seed.call.startswith("["):
-            return "list"
+        if item.placed.seed.call.startswith(("[", "list(")):
+            # A loop wraps in place: only where a plain list is bound is a new one the same.
+            loop = (item.placed.seed.statement or "").startswith("for ")
+            return None if loop and not isinstance(whole, ast.ListComp | ast.List) else "list"
+        if item.placed.seed.call.startswith("{"):
+            return "dict" if isinstance(whole, ast.DictComp | ast.Dict) else None
         values = {other.value for other in group}
         if whole is not None and stages(whole) & values:
             return "object"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.source.scopes import Function, parameters
 
 # Methods of a module that return the module itself.
@@ -215,3 +215,18 @@ def _reaches(owner: ast.ClassDef, method: str, target: str, seen: set[str]) -> b
             if _is_called(holder, above) and _reaches(owner, holder.attr, target, seen):
                 return True
     return False
+
+
+def used_between(
+    block: ast.AST, built: ast.stmt, behind: ast.stmt, target: str | None
+) -> int | None:
+    """Return the first line behind `built`, up to `behind`, that reads or binds a target.
+
+    What stands there takes the plain object, and would get the wrapped one from a guard ahead.
+    """
+    for statement in ast.walk(block):
+        if isinstance(statement, ast.stmt) and built.lineno < statement.lineno <= behind.lineno:
+            exprs = (node for node in ast.walk(statement) if isinstance(node, ast.expr))
+            if any(ast.unparse(node) == target for node in exprs):
+                return statement.lineno
+    return None

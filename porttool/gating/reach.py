@@ -7,11 +7,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from porttool.errors import NeedsPerson
+from porttool.frozen import dataclass
 from porttool.gating.idioms.classes import field_names
 from porttool.gating.idioms.lookup import Definition, Sources, qualified
 from porttool.gating.settings import plain_values

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.gating.placement import CHAINABLE, Block
 from porttool.source.layout import bracketed
 

@@ -11,7 +11,6 @@ import difflib
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from porttool.errors import NeedsPerson, PlanError
+from porttool.frozen import dataclass
 from porttool.plan.limits import UNREADABLE, asks_too_much
 from porttool.plan.plan import ClausePlan, PreconditionPlan
 from porttool.plan.switch import FieldPlan, SwitchPlan
@@ -212,15 +212,25 @@ def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precon
 def plain_values(data: bytes, *, path: str | None = None) -> Any:
     """Return a settings file as plain values; raises NeedsPerson when it is not one document."""
     try:
-        return copy.deepcopy(_loaded(data))
+        return copy.deepcopy(_loaded(data)[0])
     except UNREADABLE as error:
         raise _not_yaml(error, path) from error
 
 
 @lru_cache(maxsize=64)
-def _loaded(data: bytes) -> Any:
+def _loaded(data: bytes) -> tuple[Any, Node | None]:
+    """Return plain values and the node that they were made of, which nobody may change."""
     # Reading in pure Python takes some 50 ms a file, and one port reads each file several times.
-    return YAML(typ="safe", pure=True).load(io.StringIO(_decoded(data)))
+    constructor, parser = YAML(typ="safe", pure=True).get_constructor_parser(
+        io.StringIO(_decoded(data), newline="")
+    )
+    try:
+        node = constructor.composer.get_single_node()
+        # Merge keys are written out into the node as its values are made.
+        kept = copy.deepcopy(node) if b"<<" in data else node
+        return None if node is None else constructor.construct_document(node), kept
+    finally:
+        parser.dispose()
 
 
 def _decoded(data: bytes) -> str:
@@ -272,7 +282,7 @@ def _read(data: bytes, path: str | None) -> tuple[str, MappingNode | None]:
     """Return the text without byte-order mark, and the top-level mapping with positions in it."""
     try:
         text = _decoded(data)
-        node = YAML(typ="rt", pure=True).compose(io.StringIO(text, newline=""))
+        node = _loaded(data)[1]
     except UNREADABLE as error:
         raise _not_yaml(error, path) from error
     return text, node if isinstance(node, MappingNode) else None

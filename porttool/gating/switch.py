@@ -13,10 +13,10 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from porttool.errors import NeedsPerson
+from porttool.frozen import dataclass
 from porttool.plan.switch import FieldPlan, SectionPlan, SwitchPlan
 from porttool.source.imports import import_names
 from porttool.source.layout import DEFAULT_LINE_LENGTH, bracketed, quoted

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NewType
 
 from porttool.errors import RepositoryError
+from porttool.frozen import dataclass
 
 CommitId = NewType("CommitId", str)
 TreeId = NewType("TreeId", str)
@@ -158,14 +158,14 @@ def trailers(message: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def add_trailers(
-    message: bytes, added: Sequence[tuple[str, str]], *, picked_from: CommitId | None = None
+    message: bytes, added: Sequence[tuple[str, str]], *, picked_from: Sequence[CommitId] = ()
 ) -> bytes:
-    """Return the message with `(cherry picked from commit ...)` and trailers added as git does.
+    """Return the message with `(cherry picked from commit ...)` lines and trailers added.
 
     A last paragraph that holds trailers only is continued; anything else gets a new paragraph.
     The message itself keeps its bytes, except for blank lines at its end.
     """
-    lines = [f"(cherry picked from commit {picked_from})".encode()] if picked_from else []
+    lines = [f"(cherry picked from commit {id})".encode() for id in picked_from]
     for key, value in added:
         line = f"{key}: {value}".encode("utf-8", "surrogateescape")
         if b"\n" in line or b"\0" in line or not _TRAILER.match(line):

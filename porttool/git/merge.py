@@ -7,10 +7,11 @@ are put into throw-away commits of which one is the parent of both others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from porttool.errors import RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import BlobId, CommitId, TreeId
 from porttool.git.objects import SUBMODULE, Entry
 from porttool.git.paths import unsafe_path

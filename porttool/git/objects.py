@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from porttool.errors import RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import BlobId, CommitFacts, CommitId, TreeId, parse_commit
 from porttool.git.plumbing import Git
 
@@ -65,6 +65,7 @@ class Objects:
         self._commits: dict[CommitId, CommitFacts] = {}
         self._trees: dict[str, dict[str, Entry]] = {}
         self._changes: dict[tuple[TreeId, TreeId], tuple[Change, ...]] = {}
+        self._paths: dict[TreeId, dict[str, Entry]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -152,9 +153,15 @@ class Objects:
             found[BlobId(id)] = answer[1]
         return found
 
-    def paths(self, treeish: CommitId | TreeId) -> dict[str, Entry]:
+    def paths(self, treeish: CommitId | TreeId) -> Mapping[str, Entry]:
         """Return every path under a tree except folders: files, links and submodules."""
-        listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", treeish).out
+        tree = self.tree_of(treeish)
+        if tree not in self._paths:
+            self._paths[tree] = self._list(tree)
+        return self._paths[tree]
+
+    def _list(self, tree: TreeId) -> dict[str, Entry]:
+        listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out
         found = {}
         for record in listing.split(b"\0")[:-1]:
             facts, _, path = record.partition(b"\t")
@@ -170,6 +177,8 @@ class Objects:
         return self._changes[sides]
 
     def _diff(self, before: TreeId, after: TreeId) -> tuple[Change, ...]:
+        if before == after:
+            return ()
         listing = self.git.run(
             *("diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none"),
             *(before, after, "--"),

@@ -11,10 +11,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from porttool.errors import RepositoryError
+from porttool.frozen import dataclass
 
 # What may pass from the outside: where git's own configuration and programs are, who the user is,
 # and how to reach a remote. Everything else named GIT_* changes what a command means.
@@ -61,7 +61,9 @@ def environment() -> dict[str, str]:
     The list is git's own (`git rev-parse --local-env-vars`), so that a check that runs git, started
     from within a hook or an alias, works on the folder it stands in.
     """
-    local = _local_variables()
+    # All of them begin alike; where none does, git need not be asked.
+    asked = any(name.startswith("GIT_") for name in os.environ)
+    local = _local_variables() if asked else frozenset()
     return {name: value for name, value in os.environ.items() if name not in local}
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from porttool.errors import PortError, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import BlobId, CommitId, Signature
 from porttool.git.paths import unsafe_ref
 from porttool.git.quarantine import Quarantine

@@ -15,11 +15,11 @@ import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from pathlib import Path
 
 from porttool.errors import NeedsPerson, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import BlobId, CommitId, Signature, TreeId, commit_bytes
 from porttool.git.objects import (
     EXECUTABLE,
@@ -284,14 +284,13 @@ class Quarantine(Objects):
         """Make merges obey the `.gitattributes` of a tree, which a bare repository ignores."""
         if tree == self._attributes_of:
             return
-        listing = self.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree).out
-        names = []
-        for raw in listing.split(b"\0"):
-            if raw.rpartition(b"/")[2] == b".gitattributes":
-                path = raw.decode("utf-8", "surrogateescape")
-                entry = self.entry(tree, path)
-                if entry is not None and entry.is_file:
-                    names.append(path)
+        names = [
+            path
+            for path, entry in self.paths(tree).items()
+            if path.endswith(".gitattributes")
+            and path.rpartition("/")[2] == ".gitattributes"
+            and entry.is_file
+        ]
         files = self.read_many(tree, names)
         parts = [
             attributes_in_folder(path.rpartition("/")[0], data)

@@ -10,10 +10,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from porttool.errors import RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.commits import (
     PORT,
     PORTED_FROM,
@@ -99,6 +99,11 @@ class Repository(Objects):
         """Return the names of the remotes, `origin` first."""
         names = _lines(self.git.run("remote").out)
         return tuple(sorted(names, key=lambda name: (name != "origin", name)))
+
+    def is_partial(self) -> bool:
+        """Tell whether a remote has promised to send what was left out of this clone."""
+        found = self.git.run("config", "--get-regexp", r"^remote\..*\.promisor$", ok=(0, 1))
+        return found.status == 0
 
     def find(self, revision: str) -> CommitId | None:
         """Return what `resolve` returns, or None; raises only where two remotes disagree."""
@@ -250,9 +255,9 @@ class Repository(Objects):
 def open_repository(path: Path) -> Repository:
     """Open the repository that a path is in: a working tree, a linked one, or a bare repository.
 
-    Whatever killed runs left in the folder for temporary files is removed. Raises RepositoryError
-    where there is no repository, where git distrusts its owner, and for a shallow clone, whose
-    missing history would make every answer a guess.
+    Whatever killed runs left, here and in the folder for temporary files, is removed. Raises
+    RepositoryError where there is no repository, where git distrusts its owner, and for a shallow
+    clone, whose missing history would make every answer a guess.
     """
     sweep()
     if not os.path.isdir(path):  # not Path.is_dir, which raises for a name that none can have
@@ -296,6 +301,7 @@ def open_repository(path: Path) -> Repository:
         )
     # Nothing is fetched by the way: what a partial clone left out is simply not here.
     local = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    sweep(Path(git_dir))
     return Repository(
         Git(root or Path(git_dir), git_dir=Path(git_dir), variables=local),
         root=root,

@@ -30,22 +30,23 @@ _live: dict[Path, int] = {}
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder(at: Path | None = None) -> Iterator[Path]:
     """Lend an empty folder that nobody else may read; it is removed at the end of the block.
 
-    Raises RepositoryError where the system has no place for temporary files.
+    It lies in `at`, else in the system's folder for temporary files. Raises RepositoryError where
+    it cannot be made.
     """
-    path = _make()
+    path = _make(_root() if at is None else at)
     try:
         yield path
     finally:
         _remove(path)
 
 
-def sweep() -> None:
+def sweep(at: Path | None = None) -> None:
     """Remove what killed runs of this user left; a folder whose owner lives is never touched."""
     with contextlib.suppress(OSError):
-        root = _root()
+        root = _root() if at is None else at
         with os.scandir(root) as entries:
             names = [entry.name for entry in entries if entry.name.startswith(PREFIX)]
         for name in names:
@@ -62,11 +63,11 @@ def _root() -> Path:
     return Path("/tmp")
 
 
-def _make() -> Path:
+def _make(root: Path) -> Path:
     try:
         with uninterrupted():
             for _ in range(_TRIES):
-                path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_root()))
+                path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
                 with contextlib.suppress(FileNotFoundError):
                     file = os.open(path, _FOLDER)
                     if _lock(file) and _is_at(path, file):
@@ -77,13 +78,13 @@ def _make() -> Path:
     except OSError as error:
         raise RepositoryError(
             "no temporary folder can be made, and nothing can be made without one",
-            where=str(error.filename or _root()),
+            where=str(error.filename or root),
             why=error.strerror or str(error),
             next="set TMPDIR to a folder that can be written and is not full",
         ) from error
     raise RepositoryError(
         "no temporary folder can be made: other processes remove each at once",
-        where=str(_root()),
+        where=str(root),
         next="run the same command again, or set TMPDIR to a folder of your own",
     )
 

@@ -6,9 +6,9 @@ import ast
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from porttool.frozen import dataclass
 from porttool.source.nodes import walk
 
 Pairing = Iterator[tuple[int | None, int | None]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.learning.exprdiff import Edit
 from porttool.learning.generalise import Pattern
 from porttool.learning.lesson import Example, Helper, HunkKind, Seed, Wrapper

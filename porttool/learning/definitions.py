@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from porttool.errors import NeedsPerson
-from porttool.learning.lesson import Helper, Lesson
+from porttool.learning.lesson import Helper, ImportEdit, Lesson
 from porttool.learning.rewriting import names_of
 from porttool.learning.spelling import way_to_write
-from porttool.source.imports import import_names
-from porttool.source.inserts import insert_definition, insert_import
+from porttool.source.imports import Extended, bring_imports
+from porttool.source.inserts import insert_definition
 from porttool.source.syntax import (
     Names,
     Source,
@@ -21,9 +21,7 @@ from porttool.source.syntax import (
     indent_of,
     line_of,
     same_tree,
-    span_of,
     statement_span,
-    text_of,
     top_level_name,
 )
 
@@ -77,18 +75,21 @@ def _imports_of(source: Source, used: set[str]) -> Iterable[str]:
                 yield text
 
 
-def helper_edits(source: Source, lesson: Lesson, needed: Iterable[str]) -> tuple[TextEdit, ...]:
-    """Return the inserts that bring helpers, and the imports they use, into a file.
+def helper_edits(
+    source: Source, lesson: Lesson, needed: Iterable[str], also: Iterable[str] = ()
+) -> tuple[TextEdit, ...]:
+    """Return the edits that bring helpers, and the imports they use, into a file.
 
-    `needed` holds names as in `Rule.requires`. What the file has already, with an equal tree, is
-    left. In the helper's own file the definition is inserted, in any other one an import of it.
+    `needed` holds names as in `Rule.requires`, `also` more imports, one name a statement. What the
+    file has already, with an equal tree, is left. In the helper's own file the definition is
+    inserted, in any other one an import of it.
 
     Raises:
         NeedsPerson: when something else has the name, or no import of it can be spelled.
     """
     helpers = {helper.name: helper for helper in lesson.helpers}
     names = names_of(source.tree)
-    imports: list[TextEdit] = []
+    imports = list(also)
     definitions: list[TextEdit] = []
     wanted = tuple(needed)
     for name in _with_needs(wanted, helpers):
@@ -103,9 +104,27 @@ def helper_edits(source: Source, lesson: Lesson, needed: Iterable[str]) -> tuple
             for statement in helper.imports:
                 bound = next(iter(import_statements(ast.parse(statement).body[0])))
                 if not names.binds(bound, source.tree):
-                    imports += _optional(insert_import(source, statement))
+                    imports.append(statement)
     # Inserts at one place keep this order: imports first, and what is needed before its user.
-    return tuple(dict.fromkeys([*imports, *definitions]))
+    own = [one for one in lesson.imports if one.path == source.path]
+    apart = [one.statement for one in own if one.before is None]
+    brought = bring_imports(source, imports, apart=apart, extended=_extended(own))
+    return tuple(dict.fromkeys([*brought, *definitions]))
+
+
+def _extended(added: Iterable[ImportEdit]) -> Mapping[str, Extended]:
+    """Return the imports that the experiment extended, by their text before it did."""
+    found: dict[str, Extended] = {}
+    for one in added:
+        if one.before is not None and one.after is not None:
+            sides = [ast.parse(text).body[0] for text in (one.before, one.after)]
+            names = [
+                {ast.unparse(alias) for alias in side.names}
+                for side in sides
+                if isinstance(side, ast.ImportFrom)
+            ]
+            found[one.before] = Extended(one.after, frozenset(names[1] - names[0]))
+    return found
 
 
 def wrong_call(lesson: Lesson, text: str) -> str | None:
@@ -178,21 +197,17 @@ def _with_needs(needed: Iterable[str], helpers: Mapping[str, Helper]) -> list[st
     return ordered
 
 
-def _optional(edit: TextEdit | None) -> list[TextEdit]:
-    return [] if edit is None else [edit]
-
-
-def _existing_name(source: Source, lesson: Lesson, name: str, names: Names) -> list[TextEdit]:
+def _existing_name(source: Source, lesson: Lesson, name: str, names: Names) -> list[str]:
     """Bring in a name that the experiment did not define: an import, or another of its files'."""
     if "." in name:
         spelled = [pair for rule in lesson.rules for pair in rule.spelled]
         way = way_to_write(names, name, source.tree, spelled)
-        return _optional(insert_import(source, way.statement)) if way.statement else []
+        return [way.statement] if way.statement else []
     if names.binds(name, source.tree):
         return []
     brought = _brought(source, lesson, name)
     if brought is not None:
-        return _optional(insert_import(source, brought))
+        return [brought]
     homes = {
         example.path for rule in lesson.rules if name in rule.requires for example in rule.examples
     }
@@ -223,7 +238,8 @@ def _present(source: Source, helper: Helper, names: Names) -> bool:
                 return True
             raise _taken(source, helper, line_of(statement))
     if not owner and names.binds(name, source.tree):
-        raise _taken(source, helper, 1)
+        binding = (one for one in source.tree.body if name in import_statements(one))
+        raise _taken(source, helper, next(map(line_of, binding), 1))
     return False
 
 
@@ -263,8 +279,8 @@ def _inserted(source: Source, helper: Helper) -> TextEdit:
     return TextEdit(span.end, span.end, text)
 
 
-def _imported(source: Source, lesson: Lesson, helper: Helper, names: Names) -> list[TextEdit]:
-    """Import a helper from the file that it lives in."""
+def _imported(source: Source, lesson: Lesson, helper: Helper, names: Names) -> list[str]:
+    """Return the import of a helper from the file that it lives in."""
     name = helper.name.partition(".")[0]
     if names.binds(name, source.tree):
         for statement in source.tree.body:
@@ -274,8 +290,9 @@ def _imported(source: Source, lesson: Lesson, helper: Helper, names: Names) -> l
                 raise _taken(source, helper, line_of(statement))
         raise _taken(source, helper, 1)
     brought = _brought(source, lesson, name)
-    if brought is not None:
-        return _optional(insert_import(source, brought))
+    own = any(added.path == source.path for added in lesson.imports)
+    if brought is not None and (own or not _reads_from(source, helper.path)):
+        return [brought]
     return [_import_from(source, helper.path, name)]
 
 
@@ -297,19 +314,20 @@ def _brought(source: Source, lesson: Lesson, name: str) -> str | None:
     return None
 
 
-def _import_from(source: Source, home: str, name: str) -> TextEdit:
+def _import_from(source: Source, home: str, name: str) -> str:
+    """Return an import from the file at `home`, spelled as this file spells that one."""
+    there = _reads_from(source, home)
+    if there is not None:
+        return f"from {'.' * there.level}{there.module or ''} import {name}"
+    return f"from {_module_name(source, home)} import {name}"
+
+
+def _reads_from(source: Source, home: str) -> ast.ImportFrom | None:
+    """Return the first import of a file that reads from the file at `home`."""
     for statement in source.tree.body:
         if isinstance(statement, ast.ImportFrom) and resolves(source, statement, home):
-            last = statement.names[-1]
-            if last.name == "*":
-                break
-            if not statement.level and statement.module and "#" not in text_of(source, statement):
-                return import_names(source, statement.module, [name])
-            end = span_of(source, last).end
-            return TextEdit(end, end, f", {name}")
-    module = _module_name(source, home)
-    edit = insert_import(source, f"from {module} import {name}")
-    return edit if edit is not None else TextEdit(0, 0, "")
+            return statement
+    return None
 
 
 def _dotted_path(path: str) -> list[str]:

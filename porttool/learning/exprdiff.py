@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.learning.align import Entry, Pairing, align
 from porttool.learning.rewriting import arguments
 from porttool.source.syntax import Source, Span, span_of, text_of

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from porttool.frozen import dataclass
 from porttool.learning.exprdiff import shapes
 from porttool.learning.rewriting import arguments, dotted
 from porttool.source.expressions import one_line

@@ -43,6 +43,7 @@ from porttool.learning.rules import PatternKey, merged_rules, pattern_key
 from porttool.learning.seeds import wrapping_functions
 from porttool.learning.understand import parsed, read_change
 from porttool.source.expressions import one_line
+from porttool.source.imports import flat_lines
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.syntax import (
     TextEdit,
@@ -129,7 +130,7 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
         seeds=tuple(seeds),
         helpers=tuple(change.helper for _, change in changes if change.helper),
         imports=tuple(
-            ImportEdit(file.path, statement)
+            ImportEdit(file.path, statement, *_extended(file, change))
             for file, change in changes
             for statement in change.imports
         ),
@@ -141,6 +142,15 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
     )
     lost = _lost_comments(replay(lesson, parent), experiment, [file.path for file in files])
     return replace(lesson, hunks=(*lesson.hunks, *lost))
+
+
+def _extended(file: ChangedFile, change: Change) -> tuple[str, str] | tuple[()]:
+    """Return the text of an import before and after the experiment extended it, if it did."""
+    before, after = change.edit.before, change.edit.after
+    if not isinstance(before, ast.ImportFrom) or not isinstance(after, ast.ImportFrom):
+        return ()
+    texts = text_of(file.old.source, before), text_of(file.new.source, after)
+    return flat_lines(texts[0]), flat_lines(texts[1])
 
 
 def _refuse_another_wrapper(files: Sequence[ChangedFile]) -> None:
@@ -220,15 +230,23 @@ def _whole_file(path: str, old: bytes | None, new: bytes | None, foreign: Collec
 
 
 def _number_seeds(file: ChangedFile, seeds: list[Seed]) -> Mapping[int, int]:
-    """Append the file's seeds in source order; returns each one's index by its identity."""
+    """Append the file's seeds in source order; returns each one's index by its identity.
+
+    One that follows another added statement follows what that one does: onto has neither.
+    """
     found = [seed for change in file.changes for seed, _ in change.seeds]
     numbers: dict[int, int] = {}
     counts: dict[str, int] = {}
+    ahead: dict[tuple[str, str | None], Seed] = {}
     for seed in sorted(found, key=lambda seed: seed.line):
         key = counts.get(seed.scope, 0)
         counts[seed.scope] = key + 1
+        known = ahead.get((seed.scope, seed.follows))
+        follows = seed.follows if known is None else known.follows
+        if seed.statement is not None and seed.kind != "decorator":
+            ahead[seed.scope, seed.statement.rstrip()] = replace(seed, follows=follows)
         numbers[id(seed)] = len(seeds)
-        seeds.append(replace(seed, key=key))
+        seeds.append(replace(seed, key=key, follows=follows))
     return numbers
 
 

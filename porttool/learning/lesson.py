@@ -10,9 +10,10 @@ call's arguments (possibly none). Names that a file imports are written out in f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
+from porttool.learning.uses import Use
 from porttool.wrappers import Wrapper
 
 __all__ = [
@@ -66,9 +67,10 @@ class Rule:
 
     `requires` lists what the template needs in scope: helpers by name, methods as `Class.name`,
     imported names in full with dots (`collections.OrderedDict`). `neutral` means: the same result
-    on an object that is not wrapped. `adapted` marks a rule whose template is the neutral form of
-    the one that the experiment used. `spelled` pairs imported names in full with
-    how the experiment's files write them ("nn.DataParallel").
+    on an object that is not wrapped, at every place that `uses` lets it go to. `adapted` marks a
+    rule whose template is the neutral form of the one that the experiment used. `spelled` pairs
+    imported names in full with how the experiment's files write them ("nn.DataParallel"). `uses`
+    says what the examples do with the value; empty where the template gives what the pattern gave.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Rule:
     requires: tuple[str, ...] = ()
     adapted: bool = False
     spelled: tuple[tuple[str, str], ...] = ()
+    uses: tuple[Use, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,16 @@ class Helper:
 
 @dataclass(frozen=True)
 class ImportEdit:
-    """An import that the experiment adds at the top level of a file; one bound name a statement."""
+    """An import that the experiment adds at the top level of a file; one bound name a statement.
+
+    Where it extends an import that was there, `before` is that one's text and `after` what it
+    became, "\n" for line ends.
+    """
 
     path: str
     statement: str
+    before: str | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True)

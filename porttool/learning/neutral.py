@@ -14,7 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from porttool.learning.lesson import Helper, Lesson, Rule, Seed, Wrapper
-from porttool.learning.rewriting import metavariable, pattern_expression, pattern_text
+from porttool.learning.rewriting import (
+    is_pure,
+    metavariable,
+    pattern_expression,
+    pattern_text,
+)
 from porttool.source.syntax import Names
 
 Definitions = Mapping[str, ast.stmt]
@@ -26,6 +31,37 @@ def is_neutral(before: str, after: str, definitions: Definitions, wrapper: Wrapp
     """Tell whether `after` folds to `before`; `definitions` holds helpers and constants by name."""
     folded = _fold(pattern_expression(after), {}, (definitions, wrapper, _DEPTH))
     return _text(folded) == _text(pattern_expression(before))
+
+
+def is_neutral_dropped(before: str, after: str, definitions: Definitions, wrapper: Wrapper) -> bool:
+    """Tell whether `after` does just what `before` does, where both throw their value away."""
+    world = definitions, wrapper, _DEPTH
+    folded = _fold(pattern_expression(after), {}, world)
+    wanted = _text(pattern_expression(before))
+    helper = _helper_of(folded, world) if isinstance(folded, ast.Call) else None
+    if helper is None or not isinstance(folded, ast.Call):
+        return _text(folded) == wanted
+    values = _bound(helper, folded)
+    done = _effects(helper.body, values, world) if values is not None else None
+    return done is not None and [_text(one) for one in done] == [wanted]
+
+
+def keeps_value(before: str, after: str, definitions: Definitions, wrapper: Wrapper) -> bool:
+    """Tell whether `after` gives what `before` gives of an object that is wrapped.
+
+    Its bare unwrappings are taken to be conditional, which changes nothing about what it returns.
+    """
+    conditional = {
+        name: _conditional(one, wrapper) if isinstance(one, ast.FunctionDef) else one
+        for name, one in definitions.items()
+    }
+    template = _Conditional(wrapper).visit(copy.deepcopy(pattern_expression(after)))
+    return is_neutral(before, pattern_text(template), conditional, wrapper)
+
+
+def _conditional(helper: ast.FunctionDef, wrapper: Wrapper) -> ast.stmt:
+    text = _neutral_text(ast.unparse(helper) + "\n", wrapper)
+    return ast.parse(text).body[0]
 
 
 def neutral_form(rule: Rule, definitions: Definitions, wrapper: Wrapper) -> Rule:
@@ -52,7 +88,10 @@ def for_gated_port(lesson: Lesson) -> Lesson:
     definitions = {helper.name: ast.parse(helper.text).body[0] for helper in helpers}
     rules = []
     for rule in lesson.rules:
-        neutral = rule.neutral or is_neutral(rule.before, rule.after, definitions, lesson.wrapper)
+        texts = rule.before, rule.after
+        neutral = rule.neutral or is_neutral(*texts, definitions, lesson.wrapper)
+        if set(rule.uses) == {"dropped"}:
+            neutral = neutral or is_neutral_dropped(*texts, definitions, lesson.wrapper)
         adapted = rule.adapted or neutral != rule.neutral
         known = replace(rule, neutral=neutral, adapted=adapted)
         rules.append(neutral_form(known, definitions, lesson.wrapper))
@@ -90,8 +129,12 @@ class _Conditional(ast.NodeTransformer):
 
 def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
     """Return a helper whose bare unwrappings of a name are conditional; its text else untouched."""
-    tree = ast.parse(helper.text)
-    text = helper.text.splitlines(keepends=True)
+    return replace(helper, text=_neutral_text(helper.text, wrapper))
+
+
+def _neutral_text(whole: str, wrapper: Wrapper) -> str:
+    tree = ast.parse(whole)
+    text = whole.splitlines(keepends=True)
     decided = set(_known_to_be_wrapped(tree, wrapper))
     bare = [
         node
@@ -109,7 +152,7 @@ def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
         call = f'getattr({name}, "{wrapper.unwrap}", {name})'
         line = line[: node.col_offset] + call.encode() + line[node.end_col_offset :]
         text[node.lineno - 1] = line.decode()
-    return replace(helper, text="".join(text))
+    return "".join(text)
 
 
 def _known_to_be_wrapped(tree: ast.AST, wrapper: Wrapper) -> Iterator[ast.AST]:
@@ -207,15 +250,27 @@ def _simplify_call(node: ast.Call, world: _World) -> ast.expr:
                 return source
         elif isinstance(inner, ast.Call):
             return _items_source(inner) or inner
-    name = function.rpartition(".")[2] if function.startswith(("self.", "cls.")) else function
-    helper = definitions.get(name)
-    if isinstance(helper, ast.FunctionDef) and depth > 0:
+    helper = _helper_of(node, world)
+    if helper is not None and depth > 0:
         return _returned(helper, node, (definitions, wrapper, depth - 1)) or node
     return node
 
 
+def _helper_of(call: ast.Call, world: _World) -> ast.FunctionDef | None:
+    function = _text(call.func)
+    name = function.rpartition(".")[2] if function.startswith(("self.", "cls.")) else function
+    helper = world[0].get(name)
+    return helper if isinstance(helper, ast.FunctionDef) else None
+
+
 def _returned(helper: ast.FunctionDef, call: ast.Call, world: _World) -> ast.expr | None:
     """Return what a helper returns for a call, or None when its body is more than is understood."""
+    values = _bound(helper, call)
+    return _run(helper.body, values, world)[0] if values is not None else None
+
+
+def _bound(helper: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr] | None:
+    """Return what a helper's parameters stand for in a call; None where that cannot be told."""
     names = [argument.arg for argument in (*helper.args.posonlyargs, *helper.args.args)]
     if names[:1] in (["self"], ["cls"]) and _text(call.func).startswith(("self.", "cls.")):
         names = names[1:]
@@ -235,7 +290,33 @@ def _returned(helper: ast.FunctionDef, call: ast.Call, world: _World) -> ast.exp
         if keyword.arg is None:
             return None
         values[keyword.arg] = keyword.value
-    return _run(helper.body, values, world)[0]
+    return values
+
+
+def _effects(
+    body: Sequence[ast.stmt], values: dict[str, ast.expr], world: _World
+) -> list[ast.expr] | None:
+    """Return what straight-line statements evaluate that may do something, in this order.
+
+    None when that is more than is understood. Changes `values` as assignments do.
+    """
+    done: list[ast.expr] = []
+    for statement in _taken(body, values, world):
+        target, value = _assignment(statement)
+        if isinstance(statement, ast.Expr | ast.Return):
+            value = statement.value
+        elif not isinstance(statement, ast.Pass) and (target is None or value is None):
+            return None
+        if value is not None:
+            value = _fold(value, values, world)
+            done += [] if is_pure(value) else [value]
+        if target is not None and value is not None:
+            if not is_pure(value):
+                value = ast.Name(f"<what {target} is>", ast.Load())
+            values[target] = value
+        if isinstance(statement, ast.Return):
+            break
+    return done
 
 
 def _run(

@@ -9,8 +9,9 @@ from porttool.errors import CannotLearn
 from porttool.learning.change import ChangedFile
 from porttool.learning.generalise import Pattern
 from porttool.learning.lesson import Example, Rule, Wrapper
-from porttool.learning.neutral import Definitions, is_neutral
+from porttool.learning.neutral import Definitions, is_neutral, is_neutral_dropped, keeps_value
 from porttool.learning.rewriting import instantiate, match, pattern_expression
+from porttool.learning.uses import Use, use_of
 from porttool.source.syntax import Names
 
 PatternKey = tuple[str, str]
@@ -30,6 +31,7 @@ def merged_rules(
     """Merge what the edits teach into rules; also returns each pattern's rule by its key."""
     patterns: dict[PatternKey, Pattern] = {}
     examples: dict[PatternKey, list[Example]] = {}
+    uses: dict[PatternKey, list[Use]] = {}
     spelled: dict[tuple[str, str], None] = {}
     for file in files:
         for change in file.changes:
@@ -37,6 +39,8 @@ def merged_rules(
                 key = pattern_key(change.pattern)
                 patterns.setdefault(key, change.pattern)
                 examples.setdefault(key, []).append(change.example)
+                site = change.site or file.old.source.tree
+                uses.setdefault(key, []).append(use_of(site, file.old.above))
                 spelled |= dict.fromkeys(change.pattern.spelled)
     general: dict[PatternKey, PatternKey] = {}
     for key, pattern in patterns.items():
@@ -53,20 +57,24 @@ def merged_rules(
     for key, pattern in patterns.items():
         if key in general:
             continue
-        taught = [
-            example
-            for other, given in examples.items()
-            if _root(other, general) == key
-            for example in given
-        ]
+        special = [other for other in patterns if _root(other, general) == key]
+        taught = [example for other in special for example in examples[other]]
+        shown = dict.fromkeys(use for other in special for use in uses[other])
+        texts = pattern.before, pattern.after
+        neutral = is_neutral(*texts, definitions, wrapper)
+        if neutral or keeps_value(*texts, definitions, wrapper):
+            shown = {}
+        elif set(shown) == {"dropped"}:
+            neutral = is_neutral_dropped(*texts, definitions, wrapper)
         rule = Rule(
             name=_rule_name(pattern, [rule.name for rule in rules]),
             before=pattern.before,
             after=pattern.after,
             examples=tuple(sorted(taught, key=lambda one: (one.path, one.line, one.column))),
-            neutral=is_neutral(pattern.before, pattern.after, definitions, wrapper),
+            neutral=neutral,
             requires=pattern.requires,
             spelled=tuple(dict.fromkeys((*pattern.spelled, *spelled))),
+            uses=tuple(shown),
         )
         rules.append(rule)
         named[key] = rule.name

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from porttool.errors import CannotLearn, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.learning.generalise import Place, abstract
 from porttool.learning.lesson import Seed, SeedKind, Wrapper
 from porttool.learning.rewriting import names_of
@@ -46,6 +48,9 @@ def wrapped_by(names: Names, wrapper: Wrapper, through: Mapping[str, int]) -> Wr
     def wrapped(node: ast.expr) -> ast.expr | None:
         if not isinstance(node, ast.Call):
             return None
+        mapped = mapped_call(node)
+        if mapped is not None and wrapper.is_called(names.qualified(mapped[0], node)):
+            return mapped[1]
         position = through.get(node.func.id) if isinstance(node.func, ast.Name) else None
         if wrapper.is_called(names.qualified(node.func, node)):
             position = 0
@@ -57,6 +62,18 @@ def wrapped_by(names: Names, wrapper: Wrapper, through: Mapping[str, int]) -> Wr
         return named[0] if named else None
 
     return wrapped
+
+
+def mapped_call(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """Return the function and the iterable of `list(map(function, iterable))`, None of all else."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "list" and not node.keywords):
+        return None
+    inner = node.args[0] if len(node.args) == 1 else None
+    if not (isinstance(inner, ast.Call) and ast.unparse(inner.func) == "map"):
+        return None
+    if len(inner.args) != 2 or inner.keywords or isinstance(inner.args[1], ast.Starred):
+        return None
+    return inner.args[0], inner.args[1]
 
 
 def wrapping_functions(
@@ -210,19 +227,66 @@ def statement_seeds(
         seed = expression_seed(here, call, receiver)
         target = text_of(here.source, receiver)
         return (replace(seed, kind="statement", target=target, statement=text, follows=follows),)
+    every = _every_element(here, statement)
+    if every is not None:
+        return (replace(every, statement=text, follows=follows),)
     seeds = []
     for node, inner in wrappings(here, statement):
         seed = expression_seed(here, node, inner)
         if seed.target is not None and not _exists(statement, seed.target):
             return ()
-        loop = isinstance(statement, ast.For | ast.AsyncFor | ast.While)
-        if (seed.target or "").endswith("]") and not loop and seed.target != seed.constructor:
+        if (seed.target or "").endswith("]") and seed.target != seed.constructor:
             return ()
         if not isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
             return ()
         kind: SeedKind = "rebind" if seed.target is not None else "statement"
         seeds.append(replace(seed, kind=kind, statement=text, follows=follows))
     return tuple(seeds)
+
+
+def _every_element(here: View, statement: ast.stmt) -> Seed | None:
+    """Return the seed of a loop that does nothing but wrap every element of what it goes over.
+
+    It is found again by the container, and its call is what gives one with wrapped elements.
+    """
+    if not isinstance(statement, ast.For) or statement.orelse or len(statement.body) != 1:
+        return None
+    store = statement.body[0]
+    if not isinstance(store, ast.Assign) or not isinstance(store.targets[0], ast.Subscript):
+        return None
+    inner = here.wrapped(store.value)
+    target, held = store.targets[0], store.targets[0].value
+    found = _gone_over(statement, ast.unparse(held))
+    if inner is None or found is None or len(store.targets) > 1:
+        return None
+    shape, key, element = found
+    names = {name.id for name in ast.walk(statement.target) if isinstance(name, ast.Name)}
+    if ast.unparse(target.slice) != key or ast.unparse(inner) not in (element, ast.unparse(target)):
+        return None
+    seed = expression_seed(here, store.value, inner)
+    if names & set(re.findall(r"\w+", seed.call)):
+        return None  # the wrapping depends on which element it is
+    wrapping = seed.call.replace("$X", "element")
+    call = f"[{wrapping} for element in $X]"
+    if shape == "dict":
+        call = f"{{key: {wrapping} for key, element in $X.items()}}"
+    container = text_of(here.source, held)
+    return replace(seed, kind="rebind", target=container, constructor=container, call=call)
+
+
+def _gone_over(loop: ast.For, held: str) -> tuple[str, str, str] | None:
+    """Return a container's shape, and what a loop over it calls the key and the element."""
+    over, target = ast.unparse(loop.iter), ast.unparse(loop.target)
+    pair = [ast.unparse(one) for one in getattr(loop.target, "elts", ())]
+    if over == f"enumerate({held})" and len(pair) == 2:
+        return "list", pair[0], pair[1]
+    if over == f"range(len({held}))":
+        return "list", target, ""
+    if over in (f"{held}.items()", f"list({held}.items())") and len(pair) == 2:
+        return "dict", pair[0], pair[1]
+    if over in (held, f"{held}.keys()", f"list({held})", f"list({held}.keys())"):
+        return "dict", target, ""
+    return None
 
 
 def wrappings(here: View, *roots: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.source.syntax import Names
 
 Spelled = Iterable[tuple[str, str]]

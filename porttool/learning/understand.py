@@ -26,6 +26,7 @@ from porttool.learning.seeds import (
     wrappings,
 )
 from porttool.learning.treediff import Edit, diff_sources
+from porttool.source.nodes import walk
 from porttool.source.syntax import (
     Source,
     Span,
@@ -110,6 +111,7 @@ def read_change(
     file = ChangedFile(path, old, new, wrapper, added, through, definitions)
     file = replace(file, changes=tuple(_understood(file, edit) for edit in edits))
     refuse_overlaps(file)
+    _refuse_starred_wrapper(file)
     return file
 
 
@@ -143,14 +145,52 @@ def _understood(file: ChangedFile, edit: Edit) -> Change:
 
 def _refuse_hidden_wrapping(file: ChangedFile, edit: Edit) -> None:
     node = next(_wrapper_names(file, *edit.added), None)
-    if node is not None:
+    if node is None:
+        return
+    name = text_of(file.new.source, node)
+    where = f"{file.path}:{line_of(node)} (experiment)"
+    call = file.new.above.get(node)
+    decorates = isinstance(call, _FUNCTIONS)
+    if not decorates and not (isinstance(call, ast.Call) and call.func is node):
         raise CannotLearn(
-            f"the experiment uses `{text_of(file.new.source, node)}` inside of an edit that "
-            "cannot be taken apart",
-            where=f"{file.path}:{line_of(node)} (experiment)",
-            why="a switch could not be put in front of this wrapping alone",
-            next="split the experiment's commit: the new code first, the wrapping on its own",
+            f"the experiment hands on `{name}` without calling it",
+            where=where,
+            why="nobody can tell from here which objects it will wrap",
+            next=f"write `{name}(...)` in the experiment where each object is made, under an `if` "
+            "where it depends on something, and put the commit's new id into port.yaml",
         )
+    raise CannotLearn(
+        f"the experiment uses `{name}` inside of an edit that cannot be taken apart",
+        where=where,
+        why="a switch could not be put in front of this wrapping alone",
+        next="split the experiment's commit: the new code first, the wrapping on its own",
+    )
+
+
+def _refuse_starred_wrapper(file: ChangedFile) -> None:
+    """Refuse a call of the wrapper's bare name where only a star import can have brought it."""
+    module, _, name = file.wrapper.callee.rpartition(".")
+    statement = next(
+        (
+            one
+            for one in file.new.source.tree.body
+            if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"
+            if one.module == module and not one.level
+        ),
+        None,
+    )
+    added = (node for change in file.changes for root in change.edit.added for node in walk(root))
+    for node in added if statement is not None else ():
+        bare = isinstance(node, ast.Call) and ast.unparse(node.func) == name
+        if bare and not file.new.names.binds(name, node):
+            raise CannotLearn(
+                f"`{name}` may be {file.wrapper.callee} here, or the built-in of that name",
+                where=f"{file.path}:{line_of(node)} (experiment)",
+                why=f"only `from {module} import *` can have brought it, and what that brings is "
+                "not written down",
+                next=f"write `{file.wrapper.callee}(...)` in the experiment, with "
+                f"`import {module}`, and put the commit's new id into port.yaml",
+            )
 
 
 def _wrapper_names(file: ChangedFile, *roots: ast.AST) -> Iterator[ast.expr]:
@@ -196,7 +236,7 @@ def _statement_change(file: ChangedFile, edit: Edit, statement: ast.stmt) -> Cha
     source = file.new.source
     block = _block_around(statement, owner)
     index = block.index(statement)
-    follows = one_line_statement(source, block[index - 1]) if index else None
+    follows = statement_text(source, block[index - 1]).rstrip() if index else None
     text = statement_text(source, statement)
     seeds = statement_seeds(file.new, statement, text, follows, file.wrapper)
     if seeds:
@@ -211,11 +251,6 @@ def _block_around(statement: ast.stmt, owner: ast.AST | None) -> list[ast.stmt]:
         if isinstance(value, list) and statement in value:
             return value
     return [statement]
-
-
-def one_line_statement(source: Source, statement: ast.stmt) -> str:
-    """Return the first line of a statement, enough to find it again."""
-    return text_of(source, statement).splitlines()[0].rstrip()
 
 
 def _added_definition(

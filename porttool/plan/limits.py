@@ -21,7 +21,9 @@ MAX_VALUES = 20_000  # an alias that is used over and over expands past any file
 # On text that somebody made to break it, ruamel raises more than errors of its own.
 UNREADABLE = (YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
-_ALIAS = re.compile(r"[*][\w.-]")
+# Both begin a word, and neither name holds a space or a bracket.
+_ANCHOR = re.compile(r"(?:^|[\s,:\[{-])&[^\s,\[\]{}]")
+_ALIAS = re.compile(r"[\s,:\[{-]\*[^\s,\[\]{}]")
 _DEEP_BLOCK = re.compile(rf"^[ -]{{{MAX_LEVELS},}}\S", re.MULTILINE)
 _OTHER_VERSION = re.compile(r"^%YAML\s+(?!1\.[0-2]\s*(?:#.*)?$)", re.MULTILINE)
 _BRACKETS = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -39,7 +41,9 @@ def asks_too_much(text: str) -> str | None:
         highest = max(highest, level)
     if highest > MAX_LEVELS:
         return f"it has more than {MAX_LEVELS} levels"
-    if _ALIAS.search(text) or _DEEP_BLOCK.search(text):
+    anchor = _ANCHOR.search(text)
+    aliases = anchor is not None and _ALIAS.search(text, anchor.end()) is not None
+    if aliases or _DEEP_BLOCK.search(text):
         try:
             return _expanded(text)
         except UNREADABLE:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +27,8 @@ from pydantic import (
 )
 
 from porttool.errors import PlanError
-from porttool.plan.part import Part
+from porttool.frozen import dataclass
+from porttool.plan.part import Part, read_part
 from porttool.plan.switch import SwitchDocument
 from porttool.plan.text import Lines, explain, parse_yaml, quoted
 from porttool.plan.types import (
@@ -236,7 +236,7 @@ def load_plan(path: Path) -> Plan:
         ) from None
     raw, lines = parse_yaml(path, data)
     try:
-        document = PlanDocument.model_validate(raw)
+        document = read_part(PlanDocument, raw)
     except ValidationError as error:
         raise explain(path, error, lines) from None
     _check_folder(path, document.name, lines)
@@ -264,11 +264,42 @@ def load_plan(path: Path) -> Plan:
     )
 
 
+def check_inside(root: Path, path: Path) -> None:
+    """Refuse a plan that lies in a repository by its name, and elsewhere by a link on the way.
+
+    Raises PlanError; a path that names no place below `root` is the user's own, and is taken.
+    """
+    # Not Path.resolve, which raises for links that lead round in a circle.
+    real = os.path.realpath(root)
+    folder = Path(os.path.abspath(path.parent))
+    above = (folder, *folder.parents)
+    named_there = any(os.path.realpath(one) == real for one in above)
+    if not named_there or Path(os.path.realpath(folder)).is_relative_to(real):
+        return
+    link = next(one for one in above if one.is_symlink())
+    raise PlanError(
+        f"{link.name} leads out of the repository",
+        where=str(link),
+        why=f"it is a link to {os.readlink(link)}, and a port is read and written in its "
+        "repository alone",
+        next=f"replace the link by a folder of its own, or name the plan where it is: "
+        f"{shlex.quote(os.path.realpath(path))}",
+    )
+
+
 def find_plan(root: Path, port: str | None = None) -> Path:
     """Return the path of a `port.yaml`: by name, by a path to it or its folder, or the only one.
 
-    Raises PlanError that lists the ports of the repository.
+    Raises PlanError that lists the ports of the repository, or for a link that leads out of it.
     """
+    if port is None or not any(map(os.path.isfile, (port, os.path.join(port, PLAN_NAME)))):
+        check_inside(root, root / PORTS_FOLDER / PLAN_NAME)
+    found = _find_plan(root, port)
+    check_inside(root, found)
+    return found
+
+
+def _find_plan(root: Path, port: str | None) -> Path:
     known = sorted(folder.parent.name for folder in (root / PORTS_FOLDER).glob(f"*/{PLAN_NAME}"))
     if port is None:
         if not known and _is_git_folder(root):

@@ -11,9 +11,9 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson
 from porttool.proving.bindings import Bound, FileNames, Place
 from porttool.proving.patterns import Tail, match, parse_pattern
@@ -359,6 +359,8 @@ class _Audit:
 
 
 def _shape(seed: NamedSeed) -> Shape:
+    if seed.call.startswith("list(map("):
+        return "list"
     if seed.kind == "rebind":
         return "list" if seed.call.startswith("[") else "dict" if seed.call[0] == "{" else "object"
     return "list" if seed.kind == "list" else "dict" if seed.kind == "dict" else "object"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from porttool.frozen import dataclass
+from porttool.source.nodes import children
 from porttool.source.scopes import parameters
 from porttool.source.syntax import Source
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
+_WITHOUT_PARTS = (ast.Name, ast.Constant)
 _SAME_ELEMENTS = ("list", "tuple", "reversed", "sorted", "iter")
 
 
@@ -258,6 +261,8 @@ class FileNames:
         self._local.setdefault((at.scope, name), []).append(bound)
 
     def _expression(self, node: ast.expr, at: Place) -> None:
+        if isinstance(node, _WITHOUT_PARTS):
+            return
         if isinstance(node, ast.Call):
             self._calls.append(replace(at, node=node))
         elif isinstance(node, ast.NamedExpr):
@@ -275,7 +280,7 @@ class FileNames:
             self._expression(node.body, below)
             self._expression(node.orelse, below)
             return
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self._expression(child, inner)
             elif isinstance(child, ast.keyword):

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from functools import cache, cached_property
 
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Helper, Lesson, Rule
+from porttool.learning.uses import objection, use_of
 from porttool.proving.additions import Additions
 from porttool.proving.fold import Folded, bound_once
 from porttool.proving.patterns import Bindings, Tail, match, parse_pattern, plain_reads
 from porttool.source.nodes import walk
 from porttool.source.scopes import Function, bound_anywhere, imported_names
-from porttool.source.syntax import Names, same_tree
+from porttool.source.syntax import Names, parents, same_tree
 
 _IGNORED = ("ctx", "kind", "type_comment", "type_ignores")
 
@@ -58,6 +60,10 @@ class Comparison:
     @cached_property
     def _branch_names(self) -> Names:
         return Names(self.branch.tree)
+
+    @cached_property
+    def _above(self) -> Mapping[ast.AST, ast.AST]:
+        return parents(self.onto)
 
     def run(self) -> Difference | None:
         """Return the first difference, None when the trees are the same."""
@@ -150,13 +156,18 @@ class Comparison:
             old = match(before, left, self._onto_names) if new is not None else None
             if new is None or old is None:
                 continue
-            why = self._objection(rule, new)
+            why = self._objection(rule, new) or self._misplaced(rule, left)
             found = Difference(left, right, why) if why else self._bindings(old, new, owner)
             if found is None:
                 self.used[rule.name] = rule
                 return (None,)
             failed = failed or (found if found.onto is not None else Difference(left, right))
         return (failed,) if failed is not None else None
+
+    def _misplaced(self, rule: Rule, left: ast.expr) -> str | None:
+        """Return why a place needs more of a rule's value than the rule is known to give."""
+        use = use_of(left, self._above) if rule.uses else "value"
+        return objection(use, rule.uses, rule.before, rule.after)
 
     def _objection(self, rule: Rule, new: Bindings) -> str | None:
         """Return why a rule may not be undone here."""

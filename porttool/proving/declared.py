@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.gating.flat import planned_settings
 from porttool.gating.idioms.lookup import Sources
 from porttool.gating.idioms.parsers import PARSING, flag_for

@@ -8,21 +8,23 @@ function: whatever did is a problem, and a problem means that nothing is proven.
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from porttool.frozen import dataclass
 from porttool.gating.config_scope import config_spellings
 from porttool.gating.flat import flat_reads
 from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
-from porttool.source.nodes import nodes_of, walk
+from porttool.source.nodes import children, nodes_of, walk
 from porttool.source.scopes import Function, bound_names, identifiers, local_names, own_nodes
-from porttool.source.syntax import Source, enclosing_scope, parents, same_tree
+from porttool.source.syntax import SCOPES, Source, enclosing_scope, parents, same_tree
 
 _Position = tuple[int, int, int | None, int | None]
 _Node = TypeVar("_Node", bound=ast.AST)
+_READS = (ast.Attribute, ast.Name)
 
 # What a call form may look like: it gives back the very object when it is off.
 GATED_FORMS = (
@@ -141,10 +143,11 @@ class _Reads(_Found):
         }
         if not scopes:
             return
+        inside = {node for scope in scopes for node in _directly_in(scope)}
         for node in nodes_of(self._source.tree):
-            if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
+            if not isinstance(node, _READS) or not isinstance(node.ctx, ast.Load):
                 continue
-            if enclosing_scope(node, self._above) not in scopes:
+            if node not in inside:
                 continue
             chain = self._chain(node)
             if chain is None:
@@ -213,6 +216,16 @@ class _Reads(_Found):
         return statement.value if statement and statement.lineno < name.lineno else None
 
 
+def _directly_in(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes whose innermost module, class, function or lambda is `scope`."""
+    todo = children(scope)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            todo += children(node)
+
+
 def _single_assignments(function: Function) -> dict[str, ast.Assign]:
     """Return the assignments of plain names and attributes to locals that get no other value."""
     stores: Counter[str] = Counter(
@@ -278,6 +291,7 @@ class _Folder(ast.NodeTransformer):
     def __init__(self, reads: _Found, gate_functions: frozenset[str]) -> None:
         self._reads = reads
         self._gates = gate_functions
+        self._lines = sorted({line for line, *_ in reads.off})
         self._function: list[Function | None] = [None]
         self._made: set[ast.AST] = set()  # constants that stand for the switch
         self.removed: list[_Removed] = []
@@ -299,6 +313,17 @@ class _Folder(ast.NodeTransformer):
         if gone:
             line = int(getattr(gone[0], "lineno", 0))
             self.removed.append(_Removed(self._function[-1], gone, line))
+
+    def visit(self, node: ast.AST) -> Any:
+        """Go into a statement only where the switch is read on one of its lines."""
+        if isinstance(node, ast.stmt):
+            first, last = node.lineno, node.end_lineno or node.lineno
+            for decorator in getattr(node, "decorator_list", ()):
+                first = min(first, decorator.lineno)
+            at = bisect_left(self._lines, first)
+            if at == len(self._lines) or self._lines[at] > last:
+                return node
+        return super().visit(node)
 
     def _scoped(self, node: _Node, function: Function | None) -> _Node:
         self._function.append(function)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.proving.patterns import parse_pattern
 from porttool.proving.undo import GatedCall, Undone, last_name, parse_part
 from porttool.source.syntax import dump

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
+from porttool.frozen import dataclass
 from porttool.source.nodes import KEPT
 from porttool.source.syntax import Names, same_tree
 

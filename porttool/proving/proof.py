@@ -11,12 +11,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from porttool.errors import NeedsPerson, PortError, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.gating.settings import declared_values, plain_values, same_values
 from porttool.learning.lesson import Lesson
 from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan

@@ -11,8 +11,9 @@ import copy
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Rule
 from porttool.proving.patterns import Bindings, Tail, match, parse_pattern
 from porttool.source.syntax import Names, dump, top_level_name

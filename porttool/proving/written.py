@@ -12,14 +12,16 @@ import builtins
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson, Rule
 from porttool.proving.guards import Wrap, gate_faults
 from porttool.proving.patterns import parse_pattern
 from porttool.proving.undo import Event, Undone, fill, instantiate, last_name, parse_part, templates
-from porttool.source.nodes import children, nodes_of, walk
+from porttool.source.nodes import KEPT, children, nodes_of, walk
 from porttool.source.scopes import bound_anywhere, bound_names, imported_names
 from porttool.source.syntax import Names, Source, Span, dump, line_at, same_tree, span_of
 
@@ -84,7 +86,9 @@ class _File:
         self._wrappers = {name.rpartition(".")[2] for name in lesson.wrapper.names}
         for wrap in self._wraps:
             call = parse_pattern(wrap.call)
-            called = (last_name(node) for node in ast.walk(call) if isinstance(node, ast.Call))
+            # What goes over a container is no wrapper: `$X.items()`, `list(map(wrap, $X))`.
+            made = [node for node in ast.walk(call) if isinstance(node, ast.Call) and node.args]
+            called = {last_name(node) for node in made} - {"list", "map"}
             self._wrappers |= {name for name in called if name}
 
     def faults(self) -> Iterator[Fault]:
@@ -153,21 +157,23 @@ class _File:
         """Return each rewrite as the text that it gives in its scope, and what that stood for."""
         found: dict[Event, list[ast.expr]] = {}
         faults = []
-        scopes = _scopes(self._onto, self._rewrites)
+        places = _places(self._onto, self._rewrites)
         for rewrite in self._rewrites:
             line = line_at(self._onto, rewrite.span.start)
-            rule, scope = self._rules.get(rewrite.rule), scopes.get(rewrite.span)
-            done = self._done(rewrite.text, rule, scope or "", onto) if rule else None
-            if done is None or scope is None:
+            rule, place = self._rules.get(rewrite.rule), places.get(rewrite.span)
+            done = self._done(rule, *place, onto) if rule and place else None
+            if done is None or place is None:
                 faults.append(self._fault(line, f"`{_flat(rewrite.text)}` cannot be told apart"))
                 continue
             text, node = done
-            found.setdefault((scope, text), []).append(node)
+            found.setdefault((place[0], text), []).append(node)
         return found, faults
 
-    def _done(self, text: str, rule: Rule, scope: str, onto: Undone) -> tuple[str, ast.expr] | None:
+    def _done(
+        self, rule: Rule, scope: str, there: ast.expr, onto: Undone
+    ) -> tuple[str, ast.expr] | None:
         undone = onto.afresh()
-        node = undone.expression(parse_part(text), scope)
+        node = undone.expression(there, scope)
         before, after = parse_pattern(rule.before), parse_pattern(rule.after)
         result = fill(before, node, undone.names, after)
         return None if result is None else (ast.unparse(result), node)
@@ -354,11 +360,11 @@ def _imported_helpers(written: Mapping[str, Source], lesson: Lesson) -> Iterator
                     yield Fault(path, node.lineno, f"{name} is imported from where it is not")
 
 
-def _scopes(source: Source, rewrites: Sequence[Rewrite]) -> dict[Span, str]:
-    """Return the scope of each place, by dotted names."""
+def _places(source: Source, rewrites: Sequence[Rewrite]) -> dict[Span, tuple[str, ast.expr]]:
+    """Return each place's scope, by dotted names, and the expression that stands there."""
     lines = {line_at(source, rewrite.span.start) for rewrite in rewrites}
     spans = {rewrite.span for rewrite in rewrites}
-    found: dict[Span, str] = {}
+    found: dict[Span, tuple[str, ast.expr]] = {}
     stack: list[tuple[ast.AST, str]] = [(source.tree, "")]
     while stack:
         node, scope = stack.pop()
@@ -367,11 +373,12 @@ def _scopes(source: Source, rewrites: Sequence[Rewrite]) -> dict[Span, str]:
         elif isinstance(node, ast.expr) and node.lineno in lines:
             span = span_of(source, node)
             if span in spans:
-                found[span] = scope
+                found.setdefault(span, (scope, node))
         stack += [(child, scope) for child in children(node)]
     return found
 
 
+@lru_cache(maxsize=KEPT)
 def _unbound(tree: ast.Module) -> dict[str, int]:
     """Return the names that a file reads and nowhere binds, with the line of the first.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from porttool.errors import NeedsPerson
+from porttool.frozen import dataclass
 from porttool.git.commits import CommitFacts, CommitId, TreeId
 from porttool.git.merge import Kind, MergeResult, Stage
 from porttool.git.objects import Entry, Objects

@@ -7,18 +7,17 @@ nothing else of the project, and a list of the conflicts that it was made for.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from porttool.errors import NeedsPerson, RepositoryError
+from porttool.frozen import dataclass
 from porttool.git.checkout import pool_folder
 from porttool.git.paths import unsafe_path
 from porttool.git.repo import Repository
+from porttool.git.scratch import scratch_folder, sweep
 from porttool.plan.plan import Plan
 from porttool.resolving.conflicts import Question
 
@@ -65,25 +64,27 @@ def make_folder(
 
     Raises NeedsPerson where it is open already: what a person did in it would be lost.
     """
-    made = folder.with_name(f"{folder.name}.{os.getpid()}.new")
+    keys = [question.key for question in questions]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        for path, data in contents.items():
-            problem = unsafe_path(path)
-            if problem is not None:
-                raise RepositoryError(f"`{path}` cannot be written: {problem}")
-            file = made / _FILES / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(_BASE.sub(rb"\1 base of the experiment\2", data))
-        (made / _FILES).mkdir(parents=True, exist_ok=True)
-        keys = [question.key for question in questions]
-        (made / _LIST).write_text(json.dumps({"onto": onto, "conflicts": keys}, indent=1))
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-            raise _open_already(folder) from None
+        sweep(folder.parent)
+        with scratch_folder(folder.parent) as scratch:
+            made = scratch / folder.name
+            for path, data in contents.items():
+                problem = unsafe_path(path)
+                if problem is not None:
+                    raise RepositoryError(f"`{path}` cannot be written: {problem}")
+                file = made / _FILES / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(_BASE.sub(rb"\1 base of the experiment\2", data))
+            (made / _FILES).mkdir(parents=True, exist_ok=True)
+            (made / _LIST).write_text(json.dumps({"onto": onto, "conflicts": keys}, indent=1))
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():
+                    raise
+                raise _open_already(folder) from None
     except OSError as error:
         raise RepositoryError(
             "the folder for conflicts cannot be written",
@@ -91,13 +92,12 @@ def make_folder(
             why=error.strerror,
             next="set XDG_CACHE_HOME to a folder that can be written",
         ) from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     return Opened(folder, onto, tuple(keys))
 
 
 def find_folder(folder: Path, plan: Plan) -> Opened:
     """Return the open folder of a port; raises NeedsPerson where there is none."""
+    sweep(folder.parent)
     try:
         data = json.loads((folder / _LIST).read_text())
         return Opened(folder, str(data["onto"]), tuple(map(str, data["conflicts"])))
@@ -118,12 +118,24 @@ def find_folder(folder: Path, plan: Plan) -> Opened:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove the folder, and what a killed run left beside it; return whether it was there."""
-    for rest in folder.parent.glob(f"{folder.name}.*.new"):
-        shutil.rmtree(rest, ignore_errors=True)
-    there = folder.is_dir()
-    shutil.rmtree(folder, ignore_errors=True)
-    return there
+    """Remove the folder at once and whole; return whether it was there.
+
+    Raises RepositoryError where it cannot be removed.
+    """
+    sweep(folder.parent)
+    if not folder.is_dir():
+        return False
+    with scratch_folder(folder.parent) as scratch:
+        try:
+            folder.rename(scratch / folder.name)
+        except OSError as error:
+            raise RepositoryError(
+                "the folder for conflicts cannot be removed",
+                where=str(folder),
+                why=error.strerror,
+                next="look at the rights of the folder that it is in",
+            ) from error
+    return True
 
 
 def _open_already(folder: Path) -> NeedsPerson:

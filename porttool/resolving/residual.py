@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from porttool.bench import Bench
 from porttool.errors import PlanError
 from porttool.experiment import whole_entries
+from porttool.frozen import dataclass
 from porttool.git.commits import TreeId
 from porttool.git.merge import Style, merge_trees, replace_entries
 from porttool.git.objects import FILE, Entry

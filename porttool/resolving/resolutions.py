@@ -12,10 +12,10 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from porttool.errors import PlanError, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.git.paths import unsafe_path
 from porttool.git.quarantine import Quarantine
 from porttool.plan.plan import RESOLUTION_SUFFIX, RESOLUTIONS_FOLDER, PatchFile, Plan

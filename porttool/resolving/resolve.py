@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from porttool.bench import Bench
-from porttool.errors import NeedsPerson, PlanError
+from porttool.errors import NeedsPerson, PlanError, PortError
 from porttool.experiment import find_experiment, learn_experiment
+from porttool.frozen import dataclass
 from porttool.git.quarantine import Quarantine
+from porttool.git.replacing import replace_files
 from porttool.git.repo import Repository
+from porttool.interruption import uninterrupted
 from porttool.learning.lesson import Lesson
-from porttool.plan.plan import MAX_BYTES, RESOLUTIONS_FOLDER, Plan
+from porttool.plan.plan import MAX_BYTES, RESOLUTIONS_FOLDER, Plan, check_inside
 from porttool.report import counted
 from porttool.resolving.conflicts import Question, Unresolved, question_lines
 from porttool.resolving.folder import (
@@ -39,6 +40,10 @@ from porttool.resolving.resolutions import (
 Progress = Callable[[str], None]
 # Git would else turn line ends in them, and a resolution is kept to the byte.
 _ATTRIBUTES = b"* -text\n"
+
+
+def _unsaid(words: str) -> None:
+    """Say nothing of what was changed."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,18 @@ def sides_taken(
     return found
 
 
-def open_conflicts(repo: Repository, plan: Plan, *, onto: str, progress: Progress) -> Resolving:
+def open_conflicts(
+    repo: Repository,
+    plan: Plan,
+    *,
+    onto: str,
+    progress: Progress,
+    changed: Progress = _unsaid,
+) -> Resolving:
     """Make the folder in which a person resolves what is open.
 
     Raises Unresolved for a conflict that cannot be resolved file by file, NeedsPerson where the
-    folder is there already.
+    folder is there already. `changed` is told when it is made.
     """
     with _merged(repo, plan, onto, progress) as (bench, merged):
         port = shlex.quote(plan.name)
@@ -103,7 +115,9 @@ def open_conflicts(repo: Repository, plan: Plan, *, onto: str, progress: Progres
             raise Unresolved(merged.open, onto=onto, command="", unfit=merged.unfit)
         texts = [question.paths[0] for question in merged.open if question.is_text]
         contents = bench.quarantine.read_many(merged.tree, texts)
-        opened = make_folder(resolve_folder(repo, plan), onto, merged.open, contents)
+        with uninterrupted():
+            opened = make_folder(resolve_folder(repo, plan), onto, merged.open, contents)
+            changed("the folder was made")
         choices = [question for question in merged.open if not question.is_text]
         lines = [
             f"{counted(len(merged.open), 'conflict')} of {plan.name} with {onto}",
@@ -119,26 +133,28 @@ def open_conflicts(repo: Repository, plan: Plan, *, onto: str, progress: Progres
 
 
 def keep_answers(
-    repo: Repository, plan: Plan, *, takes: Mapping[str, Take], progress: Progress
+    repo: Repository,
+    plan: Plan,
+    *,
+    takes: Mapping[str, Take],
+    progress: Progress,
+    changed: Progress = _unsaid,
 ) -> Resolving:
     """Keep what a person has made of the open conflicts as files of the port.
 
     `takes` says of a path which side is taken as it is. Raises NeedsPerson for markers that are
     left, a file that does not parse, a conflict without an answer, and where the conflicts are not
-    those that the folder was made for; then nothing is written.
+    those that the folder was made for; then nothing is written. `changed` is told what is.
     """
     folder = resolve_folder(repo, plan)
     opened = find_folder(folder, plan)
     with _merged(repo, plan, opened.onto, progress) as (bench, merged):
-        questions = tuple(one for one in merged.open if one.key in opened.keys)
+        # Answers are there already where a run was killed before it had removed the folder.
+        held = {one.question.key: one.resolution for one in merged.answered}
+        known = (*merged.open, *(one.question for one in merged.answered))
+        questions = tuple(one for one in known if one.key in opened.keys)
         if len(questions) != len(opened.keys):
-            raise NeedsPerson(
-                f"the conflicts of {plan.name} are not those that the folder was made for",
-                where=str(opened.files),
-                why=f"{opened.onto}, the experiment or an answer has changed since",
-                next=f"keep what you need of it, porttool resolve {shlex.quote(plan.name)} "
-                f"--abort, and porttool resolve {shlex.quote(plan.name)}",
-            )
+            raise _other_conflicts(plan, opened)
         unknown = set(takes) - {path for question in questions for path in question.paths}
         if unknown:
             raise PlanError(
@@ -148,7 +164,11 @@ def keep_answers(
                 next="name one of them with --ours, --theirs or --delete",
             )
         answers = [_answer(bench, opened, question, takes) for question in questions]
-    kept = _write(plan, questions, answers)
+        if any(held.get(answer.key, answer) != answer for answer in answers):
+            raise _other_conflicts(plan, opened)
+    with uninterrupted():
+        kept = _write(repo, plan, questions, answers)
+        changed("the answers were kept")
     remove_folder(folder)
     port = shlex.quote(plan.name)
     onto = "" if opened.onto == plan.onto else f" --onto {shlex.quote(opened.onto)}"
@@ -163,10 +183,13 @@ def keep_answers(
     return Resolving("kept", message, None, questions, kept)
 
 
-def abort(repo: Repository, plan: Plan) -> Resolving:
-    """Remove the folder of a port, and what was edited in it."""
+def abort(repo: Repository, plan: Plan, *, changed: Progress = _unsaid) -> Resolving:
+    """Remove the folder of a port, and what was edited in it; `changed` is told that it was."""
     folder = resolve_folder(repo, plan)
-    there = remove_folder(folder)
+    with uninterrupted():
+        there = remove_folder(folder)
+        if there:
+            changed("the folder was removed")
     said = f"removed {folder}" if there else f"no conflict of {plan.name} was open"
     return Resolving("aborted", said)
 
@@ -216,6 +239,16 @@ def _answer(
     return Resolution(question.key, question.kind, question.paths, "edit", content)
 
 
+def _other_conflicts(plan: Plan, opened: Opened) -> NeedsPerson:
+    return NeedsPerson(
+        f"the conflicts of {plan.name} are not those that the folder was made for",
+        where=str(opened.files),
+        why=f"{opened.onto}, the experiment or an answer has changed since",
+        next=f"keep what you need of it, porttool resolve {shlex.quote(plan.name)} "
+        f"--abort, and porttool resolve {shlex.quote(plan.name)}",
+    )
+
+
 def _two_answers(paths: Sequence[str]) -> PlanError:
     return PlanError(
         f"two answers were given for the one conflict of {', '.join(paths)}",
@@ -224,39 +257,35 @@ def _two_answers(paths: Sequence[str]) -> PlanError:
 
 
 def _write(
-    plan: Plan, questions: Sequence[Question], answers: Sequence[Resolution]
+    repo: Repository, plan: Plan, questions: Sequence[Question], answers: Sequence[Resolution]
 ) -> tuple[str, ...]:
-    """Write the answers into the port's folder, each file whole or not at all."""
+    """Write the answers into the port's folder, all or none; returns their names."""
+    check_inside(repo.root or repo.git_dir, plan.path)
     folder = plan.folder / RESOLUTIONS_FOLDER
+    if folder.is_symlink():
+        raise PlanError(
+            f"{RESOLUTIONS_FOLDER} is a link",
+            where=str(folder),
+            why="what is kept there would leave the port's folder",
+            next="remove the link",
+        )
+    names = [resolution_name(question) for question in questions]
+    after = dict(zip(names, map(resolution_bytes, answers), strict=True))
+    attributes = f"{RESOLUTIONS_FOLDER}/.gitattributes"
+    if not (plan.folder / attributes).exists():
+        after[attributes] = _ATTRIBUTES
     try:
-        folder.mkdir(exist_ok=True)
-        if folder.is_symlink():
-            raise PlanError(
-                f"{RESOLUTIONS_FOLDER} is a link",
-                where=str(folder),
-                why="what is kept there would leave the port's folder",
-                next="remove the link",
-            )
-        names = []
-        if not (folder / ".gitattributes").exists():
-            _put(folder / ".gitattributes", _ATTRIBUTES)
-        for question, answer in zip(questions, answers, strict=True):
-            names.append(resolution_name(question))
-            _put(plan.folder / names[-1], resolution_bytes(answer))
-    except OSError as error:
+        before = {name: _read(plan.folder / name) for name in after}
+        replace_files(plan.folder, before, after, prepare_in=[repo.git_dir])
+    except (OSError, PortError) as error:
         raise PlanError(
             "the answers cannot be written",
             where=str(folder),
-            why=error.strerror,
+            why=error.strerror if isinstance(error, OSError) else error.why or error.what,
             next="make that folder writable, then the same command again; the edited files stay",
         ) from error
     return tuple(names)
 
 
-def _put(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None

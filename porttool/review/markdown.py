@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.report import (
     UP_TO_DATE,
     Check,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from porttool.errors import UnparsableSource
+from porttool.frozen import dataclass
 from porttool.source.layout import DEFAULT_LINE_LENGTH
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source, same_tree
 
@@ -37,6 +37,8 @@ def fit_lines(
     `before` is the file without the edits: what was too long there stays so. A file that does not
     parse is given back.
     """
+    if not _has_long_lines(data, before, line_length):
+        return data
     try:
         source = parse_source(path, data)
         old = set(parse_source(path, before).text.splitlines()) if before is not None else set()
@@ -60,6 +62,12 @@ def fit_lines(
         return result if same_tree(parse_source(path, result).tree, source.tree) else data
     except UnparsableSource:
         return data
+
+
+def _has_long_lines(data: bytes, before: bytes | None, line_length: int) -> bool:
+    """Tell whether a line may be new and too long; no line has more characters than bytes."""
+    old = set(before.splitlines()) if before is not None else set()
+    return any(len(line) > line_length and line not in old for line in data.splitlines())
 
 
 def _open_at_line_start(source: Source) -> dict[int, str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from porttool.source.inserts import insert_import
 from porttool.source.layout import DEFAULT_LINE_LENGTH, exploded, import_order
@@ -14,6 +17,14 @@ from porttool.source.syntax import (
     statement_span,
     text_of,
 )
+
+
+@dataclass(frozen=True)
+class Extended:
+    """What an import was made that got more names: its new text, and the names that it got."""
+
+    text: str
+    names: frozenset[str]
 
 
 def import_names(
@@ -36,6 +47,80 @@ def import_names(
             return TextEdit(span.start, span.end, _from_import(module, names, line_length))
     text = _from_import(module, sorted(wanted, key=import_order), line_length)
     return _sorted_insert(source, module, text)
+
+
+def bring_imports(
+    source: Source,
+    statements: Iterable[str],
+    *,
+    apart: Collection[str] = (),
+    extended: Mapping[str, Extended] | None = None,
+) -> list[TextEdit]:
+    """Import what some statements of one name each say, into imports of the same modules.
+
+    Those of `apart` get a line of their own. `extended` has, by its text, an import that was
+    extended elsewhere: one that stands here just so becomes what it became there, where just that
+    is wanted.
+    """
+    edits: list[TextEdit] = []
+    wanted: dict[ast.ImportFrom, dict[str, None]] = {}
+    for text in dict.fromkeys(statements):
+        statement = ast.parse(text).body[0]
+        host, name = None, ""
+        if isinstance(statement, ast.ImportFrom) and text not in apart:
+            name = _names(statement)[0]
+            host = _host(source, statement, extended or {})
+        if host is None:
+            edit = insert_import(source, text)
+            edits += [] if edit is None else [edit]
+        elif name not in _names(host):
+            wanted.setdefault(host, {})[name] = None
+    for host, names in wanted.items():
+        span = span_of(source, host)
+        known = (extended or {}).get(flat_lines(text_of(source, host)))
+        if known is not None and known.names == set(names):
+            edits.append(TextEdit(span.start, span.end, known.text))
+        else:
+            edits.append(TextEdit(span.start, span.end, _with_names(source, host, list(names))))
+    return edits
+
+
+def flat_lines(text: str) -> str:
+    """Return a text with "\n" for every line end."""
+    return re.sub(r"\r\n?", "\n", text)
+
+
+def _names(statement: ast.ImportFrom) -> list[str]:
+    return [f"{a.name} as {a.asname}" if a.asname else a.name for a in statement.names]
+
+
+def _host(
+    source: Source, wanted: ast.ImportFrom, extended: Mapping[str, Extended]
+) -> ast.ImportFrom | None:
+    """Return the import of the same module that can take one more name, comments and all."""
+    for statement in source.tree.body:
+        if not isinstance(statement, ast.ImportFrom) or statement.names[0].name == "*":
+            continue
+        if (statement.module, statement.level) != (wanted.module, wanted.level):
+            continue
+        text = text_of(source, statement)
+        if wanted.module != "__future__" and ("#" not in text or flat_lines(text) in extended):
+            return statement
+        if set(_names(wanted)) <= set(_names(statement)):
+            return statement
+    return None
+
+
+def _with_names(source: Source, host: ast.ImportFrom, wanted: list[str]) -> str:
+    """Return an import with more names: sorted if it was, an item a line if it was."""
+    present = _names(host)
+    names = sorted({*present, *wanted}, key=import_order)
+    if present != sorted(present, key=import_order):
+        names = [*present, *(name for name in wanted if name not in present)]
+    module = "." * host.level + (host.module or "")
+    if host.names[0].lineno > host.lineno and host.names[-1].lineno > host.names[0].lineno:
+        return exploded(f"from {module} import (", names, ")", indent="")
+    return _from_import(module, names, DEFAULT_LINE_LENGTH)
 
 
 def import_module(source: Source, module: str) -> TextEdit:

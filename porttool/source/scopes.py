@@ -9,7 +9,15 @@ from porttool.source.nodes import children, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# The kinds of nodes that can bind a name; most nodes are of none of them.
+BINDING = frozenset(
+    {
+        *(ast.Name, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+        *(ast.Import, ast.ImportFrom, ast.ExceptHandler),
+        *(ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+    }
+)
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -45,6 +53,8 @@ def _bound_by(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that nodes bind, each taken by itself."""
     names: set[str] = set()
     for node in nodes:
+        if node.__class__ not in BINDING:
+            continue
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):
                 names.add(node.id)
@@ -65,7 +75,7 @@ def _without_loop_variables(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield own nodes but for the targets of comprehensions, which are bound inside them only."""
     inside: set[ast.AST] = set()
     for node in own_nodes(nodes):
-        if isinstance(node, _COMPREHENSIONS):
+        if isinstance(node, COMPREHENSIONS):
             for generator in node.generators:
                 inside.update(walk(generator.target))
         if node not in inside:

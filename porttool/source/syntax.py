@@ -14,18 +14,20 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from porttool.errors import NeedsNewerPython, UnparsableSource
+from porttool.frozen import dataclass
 from porttool.source.depth import MAX_DEPTH, too_deep
 from porttool.source.newer import needed_python
 from porttool.source.nodes import KEPT, holders, nodes_of
+from porttool.source.scopes import BINDING, COMPREHENSIONS
 
 Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_SCOPES = (ast.Module, ast.ClassDef, *_FUNCTIONS)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+SCOPES = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _Meanings = Mapping[str, set[str | None]]
 _FALLBACK = ""  # what a name means that is None for want of an import
 MAX_BYTES = 4 << 20  # more is data; a syntax tree takes a hundred times the memory of its text
@@ -289,7 +291,7 @@ def enclosing_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> Scope:
     """Return the innermost module, class, function or lambda around a node, itself not counted."""
     while node in above:
         node = above[node]
-        if isinstance(node, _SCOPES):
+        if isinstance(node, SCOPES):
             return node
     raise ValueError("the node is not part of a module")
 
@@ -376,7 +378,7 @@ class Names:
         here: ast.AST | None = at
         innermost = True
         while here is not None:
-            if isinstance(here, (*_COMPREHENSIONS, *_FUNCTIONS)):
+            if isinstance(here, (*COMPREHENSIONS, *_FUNCTIONS)):
                 yield here
                 innermost = False
             elif isinstance(here, ast.ClassDef):
@@ -415,13 +417,12 @@ def _bound(
     real: set[tuple[ast.AST, str]] = set()
     star = False
     for node in nodes_of(tree):
-        if isinstance(node, ast.expr) and not isinstance(node, ast.Name):
-            continue  # of expressions, only a name binds anything
+        if node.__class__ not in BINDING:
+            continue
         star |= isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         for scope, name, meaning in _bindings(node, above):
             bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)
-            imported = isinstance(node, ast.Import | ast.ImportFrom)
-            checked = imported and _for_type_checkers(node, above)
+            checked = isinstance(node, _IMPORTS) and _for_type_checkers(node, above)
             (unreal if checked else real).add((scope, name))
     return bound, unreal - real, star
 
@@ -452,8 +453,8 @@ def _stands_in(node: ast.Name, above: Mapping[ast.AST, ast.AST]) -> bool:
 def _binding_scope(node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> ast.AST:
     """Return the scope that a name stored at a node belongs to."""
     here = above[node]
-    while not isinstance(here, _SCOPES):
-        if isinstance(here, _COMPREHENSIONS) and not isinstance(above.get(node), ast.NamedExpr):
+    while not isinstance(here, SCOPES):
+        if isinstance(here, COMPREHENSIONS) and not isinstance(above.get(node), ast.NamedExpr):
             return here
         here = above[here]
     return here

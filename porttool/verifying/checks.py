@@ -18,11 +18,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from porttool.frozen import dataclass
 from porttool.git.repo import environment
 from porttool.report import Check
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from porttool.frozen import dataclass
 from porttool.plan.plan import RunPlan
 from porttool.report import Check
 from porttool.verifying.checks import Finished, Processes, Workplace, as_check
@@ -110,14 +111,18 @@ def _fault(plan: RunPlan, place: Workplace, out: Path, counts: Mapping[str, Any]
     return ""
 
 
-def compare_trials(a: Trial, b: Trial, setup: Setup, place: Workplace) -> Comparison:
-    """Compare what two runs left behind."""
+def compare_trials(a: Trial, b: Trial, setup: Setup, place: Workplace, *, own: Trial) -> Comparison:
+    """Compare what two runs left behind; what `own`, onto's run, holds is no leak of the wrapper's.
+
+    A wrapper's prefix may be the name of a project's own part, `module.` above all.
+    """
     found = a.out.with_name(f"{a.out.name}-{b.out.name}.json")
     plan = setup.plan
     checkpoint = ["--checkpoint", plan.checkpoint] if plan.checkpoint else []
     command = [
         *("python", str(PROBES / "compare_runs.py"), str(a.out), str(b.out), str(found)),
         *("--metrics", plan.metrics, "--prefix", setup.wrapper.prefix, *checkpoint),
+        *(("--own", str(own.out)) if own.passed else ()),
         *(word for name in plan.ignore for word in ("--ignore", name)),
     ]
     finished = setup.processes.run(command, place, timeout_s=setup.timeout_s)

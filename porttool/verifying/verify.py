@@ -11,13 +11,13 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from porttool.account import tool_version
 from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED, PortError
+from porttool.frozen import dataclass
 from porttool.git.checkout import checkout
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
@@ -295,7 +295,7 @@ def _judge_runs(
     plan, wrapper = setup.plan, setup.wrapper
 
     def compare(a: Trial, b: Trial, name: str) -> Future[Comparison] | None:
-        job = partial(compare_trials, a, b, setup, branch)
+        job = partial(compare_trials, a, b, setup, branch, own=onto)
         return lane.start(name, job) if a.passed and b.passed else None
 
     same = compare(onto, off, SAME)

@@ -14,7 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from porttool.cli import app
+
+# What the cases hold is read and ported, never run as tests of ours.
+collect_ignore = ["cases"]
 FIRST_SECOND = 1_700_000_000  # 2023-11-14T22:13:20Z; every commit is a minute after the last
 IDENTITY = "Ada Lovelace <ada@example.org>"
 
@@ -341,6 +346,18 @@ def _port_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan = {"patches/compile-it/port.yaml": _PLAN.format(experiment=experiment)}
         repo.commit(plan, "a port, not applied")
     return path
+
+
+@pytest.fixture(scope="session")
+def port_tip(_port_template: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what the port of `make_port` gives in a repository where nothing is going on."""
+    path = tmp_path_factory.mktemp("tip") / "repo"
+    shutil.copytree(_port_template, path, symlinks=True)
+    with pytest.MonkeyPatch.context() as patch:
+        _seal(patch, tmp_path_factory.mktemp("tip-home"))
+        done = CliRunner().invoke(app, ["apply", "--repo", str(path)])
+        assert done.exit_code == 0, done.output
+        return WorkRepo(path).id("refs/heads/port/compile-it")
 
 
 @pytest.fixture

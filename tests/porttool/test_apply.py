@@ -29,14 +29,15 @@ class Learner:
     def save(self):
         return {"policy": self.policy.state_dict(), "opt": self.opt.state_dict()}
 """
+HELPER = """def _clean_state_dict(network):
+    return getattr(network, "_orig_mod", network).state_dict()
+"""
 EXPERIMENT = (
     BASE.replace("nn.Linear(cfg.n_in, cfg.n_out)", "torch.compile(nn.Linear(cfg.n_in, cfg.n_out))")
     .replace("self.policy.state_dict()", "_clean_state_dict(self.policy)")
     .replace(
         "\n\nclass Learner",
-        "\n\ndef _clean_state_dict(network):\n"
-        '    return getattr(network, "_orig_mod", network).state_dict()\n'
-        "\n\nclass Learner",
+        f"\n\n{HELPER}\n\nclass Learner",
     )
 )
 PUSH = "\n    def push(self, queue):\n        queue.put(self.policy.state_dict())\n"
@@ -126,6 +127,18 @@ def test_the_branch_is_the_only_thing_that_changes(make_repo):
     assert before.keys() <= after.keys()
 
 
+def test_an_answer_wraps_the_whole_of_what_main_constructs(make_repo):
+    main = BASE.replace("nn.Linear(cfg.n_in, cfg.n_out)", "nn.Sequential(nn.Linear(cfg.n_in, 2))")
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": main})
+    asked = run(repo).report.asks
+    assert asked[0].text == "nn.Sequential(nn.Linear(cfg.n_in, 2))"
+    plan = repo.path / "patches/x/port.yaml"
+    plan.write_text(f"{plan.read_text()}answers:\n  {json.dumps(asked[0].key)}: rewrite\n")
+    assert run(repo).outcome == "created"
+    wrapped = "self.policy = torch.compile(nn.Sequential(nn.Linear(cfg.n_in, 2)))"
+    assert wrapped in repo.show("port/x", "a.py").decode()
+
+
 def test_the_commit_is_the_authors_with_trailers_and_the_users_as_committer(make_repo):
     repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
     experiment = repo.id("exp")
@@ -142,6 +155,31 @@ def test_the_commit_is_the_authors_with_trailers_and_the_users_as_committer(make
         f"(cherry picked from commit {experiment})\n"
         f"Ported-from: {experiment}\nPort: x\nPort-plan: {digest}"
     )
+
+
+def test_every_commit_of_the_experiment_is_named_on_what_is_ported(make_repo):
+    repo = make_repo({"a.py": BASE})
+    repo.switch("exp", "main")
+    helper = BASE.replace("\n\nclass Learner", f"\n\n{HELPER}\n\nclass Learner")
+    picked = [
+        repo.commit({"a.py": helper}, "A helper\n"),
+        repo.commit({"a.py": EXPERIMENT}, "Use it\n"),
+    ]
+    repo.switch("main")
+    plan = PLAN.format(commits=", ".join(picked))
+    repo.commit({"a.py": BASE + PUSH, "patches/x/port.yaml": plan}, "moved on")
+    run(repo)
+    digest = load_plan(repo.path / "patches/x/port.yaml").digest
+    assert repo.git("log", "-1", "--format=%B", "port/x").rstrip() == (
+        "Use it\n\n"
+        + "".join(f"(cherry picked from commit {id})\n" for id in picked)
+        + "".join(f"Ported-from: {id}\n" for id in picked)
+        + f"Port: x\nPort-plan: {digest}"
+    )
+    repo.git("merge", "--ff-only", "port/x")
+    with open_repository(repo.path) as opened:
+        found = [opened.find_ported(repo.id("main"), id, "x") for id in picked]
+    assert found == [repo.id("main")] * 2
 
 
 def test_equal_inputs_give_equal_ids(make_repo):

@@ -47,6 +47,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..
     With `plain`, torch.compile gives back what it is given.
     """
     real = torch.compile
+    settings = torch._dynamo.config.get_config_copy()
     monkeypatch.chdir(tmp_path)
 
     def run(code: bytes, *, on: bool = False, plain: bool = False) -> dict[str, Any]:
@@ -78,6 +79,10 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..
         return {**module.__dict__, "compiled graphs": len(graphs)}
 
     yield run
+    # Some of the programs set it for the whole process, which other tests have to share.
+    for name, value in torch._dynamo.config.get_config_copy().items():
+        if value != settings[name]:
+            setattr(torch._dynamo.config, name, settings[name])
     torch._dynamo.reset()
 
 

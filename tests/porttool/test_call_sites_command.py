@@ -242,32 +242,6 @@ def test_all_files_or_none(make_repo: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(path.name for path in repo.path.iterdir()) == [".git", "a.py", "b.py", "c.py"]
 
 
-def test_what_was_replaced_already_is_put_back(
-    make_repo: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interruption between two files: the first has been replaced by then."""
-    repo = make_repo({"a.py": PLAIN, "b.py": PLAIN})
-    place = place_of(repo.path)
-    replace, moved = os.replace, []
-
-    def interrupted(source: Path, target: Path) -> None:
-        if len(moved) == 1:
-            moved.append(target)
-            raise KeyboardInterrupt
-        moved.append(target)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    before = {name: PLAIN.encode() for name in ("a.py", "b.py")}
-    with pytest.raises(KeyboardInterrupt):
-        write_files(place, before, dict.fromkeys(before, b"x\n"))
-    assert {path.name: path.read_text() for path in repo.path.glob("*.py")} == {
-        "a.py": PLAIN,
-        "b.py": PLAIN,
-    }
-    assert list(repo.path.glob(".*.porttool")) == []
-
-
 def test_one_at_a_time(gate: Gate) -> None:
     held, done = threading.Event(), threading.Event()
 

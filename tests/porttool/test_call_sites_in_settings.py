@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from porttool.calls.gating import Layout, Outcome, gate_files
 from porttool.cli import app
+from porttool.gating.idioms import lookup
 
 CASES = Path(__file__).parent / "cases" / "gate_idioms"
 FOLDERS = sorted(folder.parent.name for folder in CASES.glob("*/main"))
@@ -294,6 +297,133 @@ def test_two_candidates_are_asked_about() -> None:
     assert [(one.kind, one.line, one.column) for one in outcome.open] == [("ask", 6, 12)]
     assert "`cfg`" in outcome.open[0].what
     assert "`args`" in outcome.open[0].what
+
+
+@pytest.mark.parametrize(
+    ("config", "expression"),
+    [("cfg", 'getattr(cfg, "compile_model", False)'), ("args", 'args.get("compile_model", False)')],
+)
+def test_two_candidates_and_the_answer(
+    config: str, expression: str, make_repo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question names what to type, and that gates the call; what has no such setting is off."""
+    text = (
+        "import torch\nfrom torch import nn\n\n\ndef build(cfg, args):\n"
+        '    return torch.compile(nn.Linear(cfg.width, args["n"]))\n'
+    )
+    monkeypatch.chdir(make_repo({"a b.py": text.encode()}).path)
+    asked = CliRunner().invoke(app, ["gate", "."])
+    answer = f"porttool gate --config {config} 'a b.py'"
+    assert (asked.exit_code, answer in asked.stdout) == (3, True)
+    _, *words = shlex.split(answer)
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert f'args["n"]), {expression})' in Path("a b.py").read_text()
+    assert CliRunner().invoke(app, ["gate", "--check", "."]).exit_code == 0
+    refused = CliRunner().invoke(app, ["gate", "--config", "cfg()", "."])
+    assert (refused.exit_code, "--config cfg, or --config self.cfg" in refused.stderr) == (2, True)
+
+
+def test_settings_of_another_name_in_scope_do_not_hinder_the_answer() -> None:
+    """Where the named object is not in scope, what is there counts as it does without the name."""
+    text = (
+        "import torch\nfrom torch import nn\n\n\ndef build(cfg, args):\n"
+        "    return torch.compile(nn.Linear(cfg.width, args.n))\n\n\n"
+        "class Trainer:\n    def __init__(self, cfg, options):\n"
+        "        self.cfg = cfg\n        self.options = options\n"
+        "        self.width = self.options.width\n\n"
+        "    def build(self):\n        return torch.compile(nn.Linear(self.width, 1))\n"
+    )
+    outcome = gate_files(
+        {"a.py": text.encode()}, switch="compile_model", env="COMPILE_MODEL", config="cfg"
+    )
+    assert outcome.changes == {}
+    assert [one.line for one in outcome.open if one.kind == "ask"] == [16]
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["*args", "args: tuple", "args: Sequence[int]", "args"],
+)
+def test_arguments_in_a_row_are_no_settings(signature: str) -> None:
+    text = (
+        f"import torch\nfrom torch import nn\n\n\ndef build({signature}):\n"
+        "    net = nn.Linear(*args)\n    return torch.compile(net)\n"
+    )
+    outcome = gate(train=text)
+    assert list(outcome.open) == []
+    assert outcome.env == "COMPILE_MODEL"
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (
+            "from nets import Net\n\nnet = torch.compile(Net(3, 3).eval())\n",
+            "`Net` has a `__call__`",
+        ),
+        ("net = torch.compile(nn.Linear(3, 3))\n", "`net.forward(...)` (other.py:3) runs"),
+        (
+            "def make():\n    return torch.compile(nn.Linear(3, 3))\n",
+            "`made.forward(...)` (other.py:5) runs",
+        ),
+    ],
+)
+def test_what_other_files_say_of_a_module_in_place(use: str, what: str) -> None:
+    """A base class's own `__call__`, and calls of `forward`: both go around what is compiled."""
+    outcome = gate(
+        use=f"import torch\nfrom torch import nn\n\n{use}",
+        nets="from torch import nn\n\n\nclass Base(nn.Linear):\n"
+        "    def __call__(self, x):\n        return self.forward(x)\n\n\n"
+        "class Net(Base):\n    pass\n",
+        other="from use import net, make\n\nnet.forward(1)\nmade = make()\nmade.forward(1)\n",
+    )
+    assert outcome.changes == {}
+    assert [one.path for one in outcome.open if one.what.startswith(what)] == ["use.py"]
+
+
+def test_a_call_that_goes_on_to_the_module_is_compiled() -> None:
+    outcome = gate(
+        use="import torch\nfrom torch import nn\n\n\nclass Net(nn.Linear):\n"
+        "    def __call__(self, x):\n        return super().__call__(x)\n\n\n"
+        "net = torch.compile(Net(3, 3))\n",
+    )
+    assert list(outcome.open) == []
+    assert b"net = _maybe_compile(Net(3, 3))\n" in outcome.changes["use.py"]
+
+
+def test_a_comment_says_what_is_there_for_compile() -> None:
+    outcome = gate(
+        use="import torch\nfrom torch import nn\n\nnet = torch.compile(nn.Linear(3, 3))\n"
+        "# Static shapes only:\n# the compiler sees each of them.\n"
+        "x = nn.functional.pad(torch.ones(2), (0, 1))\n"
+        "y = x[:3]  # no recompilation\n# net = torch.compile(net)\nprint(net(y))\n"
+    )
+    assert [(one.kind, one.line) for one in outcome.findings] == [("note", 7), ("note", 8)]
+
+
+def test_a_large_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its statements bind is asked for each of its names, and walked for once."""
+    names = range(60)
+    text = (
+        "import torch\nfrom torch import nn\n"
+        + "".join(f"def f{n}(a):\n    return a\nX{n} = f{n}({n})\n" for n in names)
+        + "def build(args):\n"
+        + "".join(f"    v{n} = f{n}(args.n)\n" for n in names)
+        + "    return torch.compile(nn.Linear(args.n, 3))\n"
+    )
+    walked: list[str] = []
+
+    def counted(name: str, names_of: Callable[[Any], set[str]]) -> None:
+        def walk(part: Any) -> set[str]:
+            walked.append(name)
+            return names_of(part)
+
+        monkeypatch.setattr(lookup, name, walk)
+
+    counted("bound_names", lookup.bound_names)
+    counted("local_names", lookup.local_names)
+    gate(train=text)
+    assert 0 < len(walked) < 2 * text.count("\n")
 
 
 def test_a_switch_by_another_name() -> None:

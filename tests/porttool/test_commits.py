@@ -81,7 +81,7 @@ def test_a_header_cannot_forge_another(bad: bytes) -> None:
 def test_trailers_continue_a_paragraph_of_trailers(message: bytes, expected: bytes | None) -> None:
     added = b"(cherry picked from commit " + b"5" * 40 + b")\nPort: x\n"
     wanted = message + b"\n" + added if expected is None else expected.replace(b"{}", added)
-    got = add_trailers(message, [("Port", "x")], picked_from=CommitId("5" * 40))
+    got = add_trailers(message, [("Port", "x")], picked_from=[CommitId("5" * 40)])
     assert got == wanted
     assert ("Port", "x") in trailers(got)
 

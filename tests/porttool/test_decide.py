@@ -348,7 +348,7 @@ def test_helper_is_imported_where_it_is_used() -> None:
 def test_answers_for_places_that_are_gone_are_named() -> None:
     ported = port_method("")
     known = ported.decisions[0].key
-    assert unused_answers(ported.decisions, {known: "skip", "gone": "skip"}) == ("gone",)
+    assert unused_answers(ported.decisions, (), {known: "skip", "gone": "skip"}) == ("gone",)
 
 
 def test_relevant_words_reach_sites_seeds_and_hazards() -> None:

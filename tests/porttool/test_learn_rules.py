@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -40,72 +41,9 @@ def _residual(lesson: Lesson) -> str:
     return data.decode()
 
 
-TRAINER = """
-import torch
-
-from pkg.networks import build_network
-
-
-class Trainer:
-    def __init__(self, config):
-        self._advantage_networks = [build_network(config) for _ in range(2)]
-        self._strategy_network = build_network(config)
-        self._optimizer = torch.optim.Adam(self._strategy_network.parameters())
-
-    def checkpoint(self):
-        return {
-            "advantage": [network.state_dict() for network in self._advantage_networks],
-            "strategy": self._strategy_network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-        }
-
-    def payload(self):
-        weights = []
-        for network in self._advantage_networks:
-            weights.append(network.state_dict())
-        return weights
-
-    def restore(self, state):
-        for network, weights in zip(self._advantage_networks, state["advantage"], strict=True):
-            network.load_state_dict(weights)
-        self._strategy_network.load_state_dict(state["strategy"])
-"""
-CLEANED = """
-import torch
-
-from pkg.networks import build_network
-
-
-def _clean_state_dict(state_dict):
-    return {key.removeprefix("_orig_mod."): value for key, value in state_dict.items()}
-
-
-class Trainer:
-    def __init__(self, config):
-        self._advantage_networks = [torch.compile(build_network(config)) for _ in range(2)]
-        self._strategy_network = torch.compile(build_network(config))
-        self._optimizer = torch.optim.Adam(self._strategy_network.parameters())
-
-    def checkpoint(self):
-        return {
-            "advantage": [
-                _clean_state_dict(network.state_dict()) for network in self._advantage_networks
-            ],
-            "strategy": _clean_state_dict(self._strategy_network.state_dict()),
-            "optimizer": self._optimizer.state_dict(),
-        }
-
-    def payload(self):
-        weights = []
-        for network in self._advantage_networks:
-            weights.append(_clean_state_dict(network.state_dict()))
-        return weights
-
-    def restore(self, state):
-        for network, weights in zip(self._advantage_networks, state["advantage"], strict=True):
-            network._orig_mod.load_state_dict(weights)
-        self._strategy_network._orig_mod.load_state_dict(state["strategy"])
-"""
+EXAMPLES = Path(__file__).parent / "cases" / "learning"
+TRAINER = (EXAMPLES / "trainer.py").read_text()
+CLEANED = (EXAMPLES / "trainer_cleaned.py").read_text()
 
 
 def test_a_helper_that_takes_the_state_dict_keeps_the_call_inside() -> None:

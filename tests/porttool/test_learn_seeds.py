@@ -195,12 +195,68 @@ def test_wrapping_out_of_reach_of_a_switch_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "added",
-    ["\n\n@torch.compile\ndef step(x):\n    return x\n", "nets = map(torch.compile, nets)\n"],
+    ("added", "refused"),
+    [
+        ("\n\n@torch.compile\ndef step(x):\n    return x\n", "uses `torch.compile` inside of an"),
+        ("nets = map(torch.compile, nets)\n", "hands on `torch.compile` without calling it"),
+        ("wrap = torch.compile if fast else keep\n", "hands on `torch.compile` without calling it"),
+        ("nets = tuple(map(torch.compile, nets))\n", "hands on `torch.compile` without calling"),
+    ],
 )
-def test_a_wrapper_that_is_named_and_not_called_is_not_overlooked(added: str) -> None:
+def test_a_wrapper_that_is_named_and_not_called_is_not_overlooked(added: str, refused: str) -> None:
     before = "import torch\nnets = make()\n"
-    assert "uses `torch.compile` inside of an edit" in _refusal(before, before + added)
+    message = _refusal(before, before + added)
+    assert f"the experiment {refused}" in message
+    assert f"pkg/learner.py:{5 if 'def' in added else 3} (experiment)" in message
+
+
+@pytest.mark.parametrize(
+    ("loop", "call"),
+    [
+        ("for i, net in enumerate(nets):", "[torch.compile(element) for element in $X]"),
+        ("for i in range(len(nets)):", "[torch.compile(element) for element in $X]"),
+        ("for i in nets:", "{key: torch.compile(element) for key, element in $X.items()}"),
+        ("for i, net in nets.items():", "{key: torch.compile(element) for key, element in $X.it"),
+    ],
+)
+def test_a_loop_that_wraps_every_element_is_one_seed_of_the_container(loop: str, call: str) -> None:
+    before = "import torch\nnets = make()\n"
+    wrapped = "net" if "net in" in loop else "nets[i]"
+    added = f"{loop}\n    nets[i] = torch.compile({wrapped})\n"
+    lesson = learn({"a.py": before.encode()}, {"a.py": (before + added).encode()}, WRAPPER)
+    (seed,) = lesson.seeds
+    assert (seed.kind, seed.target, seed.constructor) == ("rebind", "nets", "nets")
+    assert seed.call.startswith(call)
+    assert seed.statement == added
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "for i, net in enumerate(others):\n    nets[i] = torch.compile(net)\n",
+        "for i, net in enumerate(nets):\n    nets[i] = torch.compile(net, mode=modes[i])\n",
+        "for i, net in enumerate(nets):\n    nets[i + 1] = torch.compile(net)\n",
+    ],
+)
+def test_a_loop_that_wraps_otherwise_is_no_seed_of_the_container(added: str) -> None:
+    before = "import torch\nnets = make()\nothers, modes = 1, 2\n"
+    lesson = learn({"a.py": before.encode()}, {"a.py": (before + added).encode()}, WRAPPER)
+    assert all(seed.constructor != "nets" for seed in lesson.seeds)
+
+
+def test_a_bare_name_behind_a_star_import_is_refused() -> None:
+    before = "from torch import *\nnet = make()\n"
+    message = _refusal(before, before.replace("make()", "compile(make())"))
+    assert "`compile` may be torch.compile here, or the built-in" in message
+    assert "pkg/learner.py:2 (experiment)" in message
+    assert "write `torch.compile(...)` in the experiment" in message
+
+
+def test_what_stands_in_front_of_an_added_statement_is_known_whole() -> None:
+    before = "import torch\nnet = make(\n    1,\n)\n"
+    added = "net = torch.compile(net)\n"
+    lesson = learn({"a.py": before.encode()}, {"a.py": (before + added).encode()}, WRAPPER)
+    assert lesson.seeds[0].follows == "net = make(\n    1,\n)"
 
 
 @pytest.mark.parametrize(

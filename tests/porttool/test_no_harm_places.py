@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,6 @@ def porttool(*words: str, folder: Path) -> Result:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
-
-
-@pytest.fixture
-def tip(make_port: Callable[[], Any]) -> str:
-    """Return what the port gives in a repository where nothing is going on."""
-    repo = make_port()
-    assert porttool("apply", folder=repo.path).exit_code == 0
-    return str(repo.id(BRANCH))
 
 
 def _all_commands(watched: Any, folder: Path, tip: str) -> None:
@@ -60,8 +54,7 @@ def _inside(repo: Any) -> tuple[Any, Path]:
 def _bare(repo: Any) -> tuple[Any, Path]:
     other = repo.path.parent / "bare.git"
     repo.git("clone", "-q", "--bare", "--no-local", str(repo.path), str(other))
-    (other / "patches").mkdir()
-    (other / "patches" / "compile-it").symlink_to(repo.path / "patches" / "compile-it")
+    shutil.copytree(repo.path / "patches", other / "patches")
     return type(repo)(other), other
 
 
@@ -82,6 +75,7 @@ def _separate(repo: Any) -> tuple[Any, Path]:
 def _called(name: str) -> Callable[[Any], tuple[Any, Path]]:
     def move(repo: Any) -> tuple[Any, Path]:
         other = repo.path.parent / name
+        other.parent.mkdir(parents=True, exist_ok=True)
         repo.path.rename(other)
         return type(repo)(other), other
 
@@ -94,26 +88,27 @@ PLACES = {
     "in a bare repository": _bare,
     "in a clone that borrows its objects": _shared,
     "with its .git elsewhere": _separate,
+    # Names that a shell, an option, a line or UTF-8 would break, of it and of what it is in.
     **{
         f"called {name!r}": _called(name)
-        for name in ("-rf", 'it\'s "a" $(b);`c`\t\\', "line\nfeed", "\udcff")
+        for name in ('-rf/it\'s "a" $(b);`c`\t\\', "\udcff/line\nfeed")
     },
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_wherever_the_repository_is(
-    make_port: Callable[[], Any], watch: Callable[[Any], Any], tip: str, place: str
+    make_port: Callable[[], Any], watch: Callable[[Any], Any], port_tip: str, place: str
 ) -> None:
     repo, folder = PLACES[place](make_port())
-    _all_commands(watch(repo), folder, tip)
+    _all_commands(watch(repo), folder, port_tip)
 
 
 @pytest.mark.parametrize("inner", [True, False])
 def test_what_a_hook_or_an_alias_inherits_means_nothing(
     make_port: Callable[[], Any],
     watch: Callable[[Any], Any],
-    tip: str,
+    port_tip: str,
     monkeypatch: pytest.MonkeyPatch,
     inner: bool,
 ) -> None:
@@ -153,7 +148,7 @@ def test_what_a_hook_or_an_alias_inherits_means_nothing(
         if name not in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"):
             monkeypatch.delenv(name)
     assert [result.exit_code for result in done] == [0, 0], done[0].output
-    assert repo.id(BRANCH) == tip
+    assert repo.id(BRANCH) == port_tip
     assert (watched.harm(), beside.harm()) == ([], [])
     assert other.try_git("rev-parse", "--verify", BRANCH).returncode != 0
 
@@ -183,8 +178,30 @@ def test_a_shallow_clone_is_refused_and_left(
         assert watched.harm() == []
 
 
+def _precondition_of_a_partial_clone(source: Any, watch: Callable[[Any], Any]) -> None:
+    """What `status` does not know it says, and how to know it."""
+    plan = source.path / "patches" / "compile-it" / "port.yaml"
+    text = plan.read_text().replace(
+        "verify:",
+        "precondition: {config: big.yaml, any: [{all: [{key: network.size, at_least: 9}]}]}\n"
+        "verify:",
+    )
+    other = source.path.parent / "without files"
+    source.git("clone", "-q", "--filter=blob:none", "-n", f"file://{source.path}", str(other))
+    repo = type(source)(other)
+    repo.write({"patches/compile-it/port.yaml": text})
+    watched = watch(repo)
+    done = porttool("status", folder=other)
+    assert (done.exit_code, "compile-it: not applied" in done.stdout) == (0, True), done.output
+    assert "is not known" in done.stdout
+    (fetch,) = re.findall(r"cat-file -e '?([0-9a-f]+:[^ '\n]+)'?", done.stdout)
+    assert watched.harm() == []
+    repo.git("cat-file", "-e", fetch)
+    assert "compile-it: parked" in porttool("status", folder=other).stdout
+
+
 def test_a_partial_clone_says_what_it_fetches_and_keeps_its_objects(
-    make_port: Callable[[], Any], watch: Callable[[Any], Any], tip: str, tmp_path: Path
+    make_port: Callable[[], Any], watch: Callable[[Any], Any], port_tip: str, tmp_path: Path
 ) -> None:
     source = make_port()
     source.git("config", "uploadpack.allowFilter", "true")
@@ -214,11 +231,12 @@ def test_a_partial_clone_says_what_it_fetches_and_keeps_its_objects(
     assert calls.read_text() == "\n"
     assert watched.objects() == objects
     assert porttool("apply", folder=other).exit_code == 0
-    assert repo.id(BRANCH) == tip
+    assert repo.id(BRANCH) == port_tip
     done = porttool("verify", folder=other)
     assert done.exit_code == 0, done.output
     assert calls.read_text() == "\n\n\n"
     assert watched.harm() == []
+    _precondition_of_a_partial_clone(source, watch)
     source.path.rename(source.path.parent / "unplugged")
     done = porttool("apply", "--dry-run", folder=other)
     assert done.exit_code == 2

@@ -149,12 +149,18 @@ def arguments_for(tmp_path: Path, ignore: tuple[str, ...]) -> list[str]:
 
 
 def compare(
-    tmp_path: Path, a: object, b: object, *ignore: str, records: tuple[str, str] = ("", "")
+    tmp_path: Path,
+    a: object,
+    b: object,
+    *ignore: str,
+    records: tuple[str, str] = ("", ""),
+    more: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Save two runs and return what compare_runs finds, here to start torch once."""
     write_run(tmp_path / "a", a, records[0])
     write_run(tmp_path / "b", b, records[1])
-    runpy.run_path(str(PROBES / "compare_runs.py"))["main"](arguments_for(tmp_path, ignore))
+    arguments = [*arguments_for(tmp_path, ignore), *more]
+    runpy.run_path(str(PROBES / "compare_runs.py"))["main"](arguments)
     found: dict[str, Any] = json.loads((tmp_path / "found.json").read_text())
     return found
 
@@ -239,6 +245,21 @@ def test_ignored_names_hide_values_but_not_the_prefix(tmp_path: Path) -> None:
     assert found["checkpoint"]["same"]
     assert found["metrics"]["same"]
     assert found["prefixed_b"] == ["config._orig_mod.key"]
+
+
+def test_a_prefix_that_is_the_project_s_own_is_no_leak(tmp_path: Path) -> None:
+    """A part that is called `module`, beside one that a wrapper called so."""
+    own = {"net": {"module.0.weight": torch.ones(1)}, "names": ["module.0.weight"]}
+    later = {"net": own["net"], "names": ["x", "module.0.weight"]}
+    leaking = {"net": {"module.module.0.weight": torch.ones(1)}, "names": ["module.0.weight"]}
+    write_run(tmp_path / "own", own, "")
+    more = ("--prefix", "module.", "--own", str(tmp_path / "own"))
+    cases = ((own, []), (later, []), (leaking, ["net.module.module.0.weight"]))
+    for number, (b, leaks) in enumerate(cases):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = compare(folder, own, b, more=more)
+        assert (found["prefixed_a"], found["prefixed_b"]) == ([], leaks)
 
 
 def test_metrics_differ_by_record_and_by_number(tmp_path: Path) -> None:

@@ -391,8 +391,9 @@ def test_nothing_to_resolve(port):
 def test_what_a_killed_run_left_beside_the_folder_is_removed(port):
     repo = port({"n": "1\n"}, {"n": "2\n"}, {"n": "3\n"})
     folder = opened(repo).folder.parent
-    left = folder.with_name("x.1.new")
-    (left / "files").mkdir(parents=True)
+    left = folder.with_name("porttool-scratch-dead")
+    left.mkdir(mode=0o700)
+    (left / "files").mkdir()
     give_up(repo)
     assert not left.exists()
 

@@ -170,6 +170,35 @@ def test_another_constructor_is_asked() -> None:
     assert decisions[0].text == "make_net(cfg)"
 
 
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "nn.Sequential(nn.Linear(cfg.n, 2), nn.Linear(2, 2))",
+        "Scaled(by=0.1, net=nn.Linear(cfg.n, 2))",
+        "init(nn.Linear(cfg.n, 2)).half_of(2)",
+        "nn.Linear(cfg.n, 2) if cfg.small else nn.Bilinear(2, 3, 4)",
+        "cfg.net or nn.Linear(cfg.n, 2)",
+        "Pair((nn.Linear(cfg.n, 2), 3))",
+    ],
+)
+def test_a_part_of_something_else_is_asked_about_as_a_whole(whole: str) -> None:
+    main = BASE.replace("nn.Linear(cfg.n, 2)", whole)
+    _, placed, decisions = place(main)
+    assert [p.target for p in placed] == ["self.nets"]
+    assert [(d.action, d.text) for d in decisions] == [("ask", whole)]
+    assert decisions[0].reasons == (f"main constructs it differently: `{whole}` (learner.py:7)",)
+    onto, placed, decisions = place(main, answers={NET_KEY: "rewrite"})
+    assert decisions == ()
+    assert wrapped_texts(onto, placed)[0] == whole
+
+
+def test_a_network_that_may_be_left_out_is_wrapped_where_it_is_made() -> None:
+    main = BASE.replace("nn.Linear(cfg.n, 2)", "nn.Linear(cfg.n, 2) if cfg.on else None")
+    onto, placed, decisions = place(main)
+    assert decisions == ()
+    assert wrapped_texts(onto, placed)[0] == "nn.Linear(cfg.n, 2)"
+
+
 def test_another_container_is_asked() -> None:
     main = BASE.replace(
         "[nn.Linear(cfg.n, 1) for _ in range(2)]", "nn.ModuleList([nn.Linear(cfg.n, 1)])"

@@ -132,7 +132,6 @@ def test_nothing_of_the_repository_is_run(make_port: Callable[[], Any], tmp_path
         (True, ("apply",)),
         (True, ("review",)),
         (False, ("apply", "--dry-run")),
-        (False, ("review", "--markdown")),
     ):
         done = started(repo, *words, module=module)
         assert done.returncode == 0, done.stderr
@@ -214,6 +213,42 @@ def test_no_link_on_the_way_is_followed(
     assert repo.try_git("rev-parse", "--verify", BRANCH).returncode != 0
 
 
+@pytest.mark.parametrize("path", ["patches", "patches/compile-it"])
+def test_a_port_whose_folder_is_a_link_out(
+    make_port: Callable[[], Any], tmp_path: Path, path: str
+) -> None:
+    """Neither read nor written, however it is named; named where it is, it is the user's own."""
+    repo = make_port()
+    outside = tmp_path / "outside"
+    (repo.path / path).rename(outside)
+    (repo.path / path).symlink_to(outside)
+    before = {file: file.read_bytes() for file in outside.rglob("*.*")}
+    plan = outside / Path(PLAN).relative_to(path)
+    for words in (
+        *(("apply",), ("apply", "compile-it"), ("apply", PLAN), ("apply", str(repo.path / PLAN))),
+        *(("review",), ("verify",), ("resolve",), ("resolve", "--done"), ("resolve", "--abort")),
+    ):
+        done = porttool(repo, *words)
+        assert (done.exit_code, "leads out of the repository" in done.stderr) == (2, True), words
+        assert str(plan) in done.stderr or path == "patches"
+    done = porttool(repo, "status")
+    assert "leads out of the repository" in done.output
+    assert {file: file.read_bytes() for file in outside.rglob("*.*")} == before
+    assert repo.try_git("rev-parse", "--verify", BRANCH).returncode != 0
+    assert porttool(repo, "apply", str(plan)).exit_code == 0
+
+
+def test_a_port_whose_folder_is_a_link_within(make_port: Callable[[], Any]) -> None:
+    repo = make_port()
+    (repo.path / "docs").mkdir()
+    (repo.path / "patches").rename(repo.path / "docs" / "ports")
+    (repo.path / "patches").symlink_to("docs/ports")
+    assert porttool(repo, "apply", "--dry-run").exit_code == 0
+    (repo.path / "patches").unlink()
+    (repo.path / "patches").symlink_to("patches")
+    assert porttool(repo, "apply").exit_code == 2
+
+
 @pytest.mark.parametrize(
     "kind", ["folder", "fifo", "large", "loop", "dangling", "device", "secret"]
 )
@@ -236,7 +271,7 @@ def test_a_plan_that_is_no_plain_file(
     elif kind == "fifo":
         os.mkfifo(plan)
     elif kind == "large":
-        plan.write_text(text + "#" * 50_000_000)
+        plan.write_text(text + "#" * 5_000_000)
     else:
         plan.symlink_to(links[kind])
     for words in (("apply",), ("apply", str(plan)), ("review",), ("verify",)):

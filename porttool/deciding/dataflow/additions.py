@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import containers
+from porttool.deciding.dataflow import containers, parts
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex
 from porttool.deciding.dataflow.values import (
     Atom,
@@ -19,6 +18,7 @@ from porttool.deciding.dataflow.values import (
     stepped,
     union,
 )
+from porttool.frozen import dataclass
 
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
@@ -56,11 +56,15 @@ _CLOSED = (
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A place that adds to a container: a call, an assignment, or `append` handed on uncalled."""
+    """A place that adds to a container: a call, an assignment, or `append` handed on uncalled.
+
+    `aimless` says that nothing tells whose container it is.
+    """
 
     receiver: ast.expr
     node: ast.Call | ast.Attribute | Binding
     file: FileIndex
+    aimless: bool = False
 
 
 def additions_in(file: FileIndex) -> Iterator[Addition]:
@@ -93,28 +97,42 @@ def added(flow: Evaluation, box: Box, key: object = None) -> Value:
         return {}
     found: list[Value] = []
     for addition in flow.additions(box):
-        file, node = addition.file, addition.node
-        frame = flow.frame(file)
-        if isinstance(node, ast.Attribute):
-            place = Place(node, file)
-            why = f"`{place.text}` is handed on at {place.at}, and may add anything"
-            found.append({Unknown(why, sure=True): None})
-        elif isinstance(node, ast.Call):
-            given = _given(flow, node, file, key)
-            if containers.is_dict(box) and name_of(node) == "update":
-                given = _of_pairs(flow, given, Place(node, file))
-            found.append(given)
-        elif isinstance(node.target, ast.Subscript):
-            constant = containers.constant(node.target.slice)
-            if key is not None and constant is not None and constant != key:
-                continue
-            value = flow.bound(node, frame)
-            if isinstance(node.target.slice, ast.Slice) or node.kind == "aug":
-                value = containers.iterate(flow, value, Place(node.target, file))
-            found.append(value)
-        elif node.value is not None:
-            found.append(_all_or_elements(flow, node.value, frame))
+        given = _added_by(flow, box, addition, key)
+        found.append(_doubt(flow, addition, given) if addition.aimless else given)
     return union(found)
+
+
+def _added_by(flow: Evaluation, box: Box, addition: Addition, key: object) -> Value:
+    file, node = addition.file, addition.node
+    frame = flow.frame(file)
+    if isinstance(node, ast.Attribute):
+        place = Place(node, file)
+        why = f"`{place.text}` is handed on at {place.at}, and may add anything"
+        return {Unknown(why, sure=True): None}
+    if isinstance(node, ast.Call):
+        given = _given(flow, node, file, key)
+        if containers.is_dict(box) and name_of(node) == "update":
+            given = _of_pairs(flow, given, Place(node, file))
+        return given
+    if isinstance(node.target, ast.Subscript):
+        constant = containers.constant(node.target.slice)
+        if key is not None and constant is not None and constant != key:
+            return {}
+        value = flow.bound(node, frame)
+        if isinstance(node.target.slice, ast.Slice) or node.kind == "aug":
+            value = containers.iterate(flow, value, Place(node.target, file))
+        return value
+    return _all_or_elements(flow, node.value, frame) if node.value is not None else {}
+
+
+def _doubt(flow: Evaluation, addition: Addition, given: Value) -> Value:
+    """Return a doubt where a wrapped object is added to a container that may be another's."""
+    held = parts.held(flow, given)
+    if not held:
+        return {}
+    place = Place(addition.receiver, addition.file)
+    why = f"a wrapped module is added to `{place.text}` at {place.at}, and nothing tells whose "
+    return {Unknown(f"{why}that is", sure=True): next(iter(held.values()))}
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from porttool.deciding.dataflow import decorated, members
@@ -21,6 +20,7 @@ from porttool.deciding.dataflow.values import (
     Place,
     Unknown,
 )
+from porttool.frozen import dataclass
 
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation

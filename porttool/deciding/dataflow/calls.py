@@ -53,6 +53,8 @@ _PARTS = {
     "named_modules": "named parts",
     "get_submodule": "part",
 }
+# Methods that are given the class, whatever stands in front of them.
+_OF_THE_CLASS = ("__new__", "__init_subclass__", "__class_getitem__")
 
 
 def called(flow: Evaluation, node: ast.Call, frame: Frame) -> Value:
@@ -108,8 +110,8 @@ def _inherited(flow: Evaluation, atom: Instance, name: str, node: ast.Call, fram
     own = records.own_container(flow, atom)
     if atom.cls.is_module and name in outside.SAME_OBJECT:
         return {atom: None}
-    if name == "_replace":
-        return {atom: None}
+    if name in ("_replace", "__new__"):
+        return {Instance(atom.cls): None}
     if atom.cls.is_module and name in _PARTS:
         inside = union((parts.owned(flow, atom.cls), {Plain("a part of a module", place): None}))
         return inside if name == "get_submodule" else {Box(_PARTS[name], node, frame): None}
@@ -350,7 +352,7 @@ def parameter(flow: Evaluation, binding: Binding, frame: Frame) -> Value:
             return {frame.receiver: None}
         cls = flow.project.class_of(scope.owner)
         if cls is not None:
-            of_class = "classmethod" in decorators(scope)
+            of_class = "classmethod" in decorators(scope) or scope.name in _OF_THE_CLASS
             return {ClassRef(cls) if of_class else Instance(cls): None}
     bound = frame.function is scope and frame.receiver is not None and scope.owner is None
     first = [*node.args.posonlyargs, *node.args.args][:1]

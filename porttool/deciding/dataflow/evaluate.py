@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from porttool.deciding.dataflow import (
@@ -23,6 +24,7 @@ from porttool.deciding.dataflow import (
     outside,
     parts,
     records,
+    stored,
 )
 from porttool.deciding.dataflow.additions import Addition, additions_in
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope, unpacked
@@ -108,6 +110,13 @@ class Evaluation:
             ("asked", "held", node), lambda: parts.held(self, self.value(node, frame))
         )
 
+    def ask_pickled(self, node: ast.expr, file: FileIndex) -> Value:
+        """Return the wrapped objects that are pickled with an expression, settled."""
+        frame = self.frame(file)
+        return self._settled(
+            ("asked", "pickled", node), lambda: parts.pickled(self, self.value(node, frame))
+        )
+
     def ask_given(self, call: ast.Call, file: FileIndex) -> Value:
         """Return the wrapped objects that a call is given, settled."""
         frame = self.frame(file)
@@ -160,7 +169,13 @@ class Evaluation:
 
     def _feed(self, addition: Addition) -> Value:
         """Note for every container that a place may add to that it does."""
-        for atom in self.value(addition.receiver, self.frame(addition.file)):
+        receiver, file = addition.receiver, addition.file
+        atoms = self.value(receiver, self.frame(file))
+        if isinstance(receiver, ast.Attribute) and stored.is_aimless(self, receiver.value, file):
+            # It is one of somebody's containers of that name; nobody tells whose.
+            atoms = union((atoms, stored.containers_named(self, receiver.attr)))
+            addition = replace(addition, aimless=True)
+        for atom in atoms:
             boxes: Iterable[Atom] = (atom,)
             if isinstance(atom, Instance):
                 boxes = records.own_container(self, atom)
@@ -265,6 +280,8 @@ class Evaluation:
                 bindings = self._bindings(node, scope, innermost=innermost)
                 if bindings:
                     values = [self.bound(b, self.frame_for(b.scope, frame)) for b in bindings]
+                    if scope.kind == "module":
+                        values.append(stored.into_module(self, scope.file, node.id))
                     return union(values)
             if scope.kind != "comprehension":
                 innermost = False
@@ -435,7 +452,13 @@ class Evaluation:
             return {Nothing(): None}
         return {Plain("a constant", Place(node, frame.file)): None}
 
-    def _operation(self, node: ast.BinOp, frame: Frame) -> Value:
+    def _operation(self, node: ast.BinOp | ast.UnaryOp, frame: Frame) -> Value:
+        # Operands are looked at more than once, and a chain of operators is as deep as it is long.
+        return self.cell(("operation", node, frame), lambda: self._operated(node, frame))
+
+    def _operated(self, node: ast.BinOp | ast.UnaryOp, frame: Frame) -> Value:
+        if isinstance(node, ast.UnaryOp):
+            return calls.by_operator(self, node, frame)
         if isinstance(node.op, ast.Sub):
             left = self.value(node.left, frame)
             if any(isinstance(atom, Box) for atom in left):
@@ -471,7 +494,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Await: Evaluation._awaited,
     ast.Yield: Evaluation._sent,
     ast.YieldFrom: Evaluation._delegated,
-    ast.UnaryOp: calls.by_operator,
+    ast.UnaryOp: Evaluation._operation,
     ast.Starred: Evaluation._inner,
     ast.Lambda: Evaluation._lambda,
     ast.Constant: Evaluation._constant,

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.source.nodes import KEPT
 from porttool.source.syntax import Source
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from porttool.deciding.dataflow import containers, makers, narrowing, opaque, parts
@@ -30,6 +29,7 @@ from porttool.deciding.dataflow.values import (
     union,
 )
 from porttool.deciding.sites import Decision, PlacedSeed
+from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson
 from porttool.source.nodes import nodes_of
 from porttool.source.syntax import Source, Span, line_at, span_of
@@ -91,8 +91,17 @@ class Flow:
         """Tell how an expression may hold a wrapped object, itself or in containers."""
         file = self.project.files[path]
         value = self.evaluation.ask_held(node, file)
+        return self._without_doubts(value, Place(node, file))
+
+    def pickles(self, path: str, node: ast.expr) -> Holding | None:
+        """Tell how a wrapped object may come along when an expression is pickled."""
+        file = self.project.files[path]
+        value = self.evaluation.ask_pickled(node, file)
+        return self._without_doubts(value, Place(node, file))
+
+    def _without_doubts(self, value: Value, place: Place) -> Holding | None:
         found: Value = {atom: way for atom, way in value.items() if not isinstance(atom, Unknown)}
-        return self._judged(found, Place(node, file)) if found else None
+        return self._judged(found, place) if found else None
 
     def gives_wrapped(self, path: str, call: ast.Call) -> bool:
         """Tell whether a call is given a wrapped object, or a container of them."""
@@ -131,11 +140,14 @@ class Flow:
         hint = unknown[0].hint if unknown else ""
         sure = any(atom.sure for atom in unknown)
         if wrapped:
+            # No rule cleans what is further in, whatever it does to the object itself.
+            sure = sure or bool(inside)
             chain = _way(value[wrapped[0]], wrapped[0], place)
             if not (unknown or others or inside):
                 return Holding("definite", chain)
-            other = [*others, *inside, *unknown][0]
-            doubt = "; ".join(_way(value[other], other, place))
+            other = [*inside, *others, *unknown][0]
+            told = self._around if other in inside else _way
+            doubt = "; ".join(told(value[other], other, place))
             return Holding("may", (*chain, f"or else {doubt}"), hint=hint, sure=sure)
         if inside:
             kind: Kind = "may" if unknown or others else "definite"
@@ -143,7 +155,7 @@ class Flow:
             if all(isinstance(part, Unknown) for part in self._inside(atom)):
                 kind = "unknown"
             shape: Literal["nested", "owner"] = "nested" if isinstance(atom, Nested) else "owner"
-            chain = self._around(atom, value[atom], place)
+            chain = self._around(value[atom], atom, place)
             return Holding(kind, chain, shape=shape, sure=kind == "unknown")
         if unknown:
             reasons = dict.fromkeys(
@@ -152,6 +164,10 @@ class Flow:
             return Holding("unknown", tuple(reasons), hint=hint, sure=sure)
         if others:
             return Holding("no", _way(value[others[0]], others[0], place))
+        if value and _is_set_by_others(place):
+            # Code that calls a method of it is not written for None.
+            why = f"`{place.text}` is None as far as the analysed files show; somebody sets it"
+            return Holding("unknown", (why,), hint=place.text.rpartition(".")[2])
         if value:
             return Holding("no", (f"`{place.text}` is None",))
         return Holding("unknown", (f"nothing in the analysed files gives `{place.text}` a value",))
@@ -166,7 +182,7 @@ class Flow:
             return parts.wrapped_inside(self.evaluation, containers.contents(self.evaluation, atom))
         return {}
 
-    def _around(self, atom: Atom, way: Way | None, place: Place) -> tuple[str, ...]:
+    def _around(self, way: Way | None, atom: Atom, place: Place) -> tuple[str, ...]:
         prefix = self.lesson.wrapper.prefix
         if isinstance(atom, Nested):
             first = _way(way, atom, place)
@@ -273,6 +289,16 @@ def _ending(atom: Atom) -> tuple[str, tuple[FileIndex, int] | None]:
     if isinstance(atom, Box):
         return "a container, not an element of one", None
     return "a function or a module, never wrapped", None
+
+
+def _is_set_by_others(place: Place) -> bool:
+    """Tell whether code elsewhere can give an expression its value: attributes, global names."""
+    if not isinstance(place.node, ast.Name):
+        return isinstance(place.node, ast.Attribute)
+    scope = place.file.scope_at.get(place.node)
+    while scope is not None and place.node.id not in scope.bindings:
+        scope = scope.above
+    return scope is place.file.module
 
 
 def _origin(place: Place) -> tuple[FileIndex, int]:

@@ -12,6 +12,7 @@ from porttool.deciding.dataflow import (
     decorated,
     makers,
     records,
+    stored,
 )
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
 from porttool.deciding.dataflow.project import ClassInfo, decorators
@@ -29,7 +30,9 @@ from porttool.deciding.dataflow.values import (
     Plain,
     Unknown,
     Value,
+    Way,
     Wrapped,
+    prefixed,
     union,
 )
 
@@ -72,15 +75,16 @@ def member(flow: Evaluation, atom: Atom, name: str, place: Place) -> Value:
         case Box():
             return _of_box(flow, atom, name, place)
         case _:
-            stored = _stored_on(flow, atom, name)
-            return stored or {Plain("an attribute of a function", place): None}
+            put = _stored_on(flow, atom, name)
+            return put or {Plain("an attribute of a function", place): None}
 
 
 def _of_plain(flow: Evaluation, atom: Plain, name: str) -> Value:
     """Return what was stored on something under a name; else it is as plain as its owner."""
     if atom.of is None:
         return {atom: None}
-    return _stored_on(flow, atom, name) or {atom: None}
+    known = _stored_on(flow, atom, name) or {atom: None}
+    return union((known, stored.doubts(flow, atom.of, name)))
 
 
 def _stored_on(flow: Evaluation, atom: Atom, name: str) -> Value:
@@ -103,8 +107,8 @@ def _of_box(flow: Evaluation, box: Box, name: str, place: Place) -> Value:
     if box.kind == "record":
         return records.field(flow, box, name)
     if box.kind in ("namespace", "module dict"):
-        stored = _stored_on(flow, box, name)
-        return union((containers.dict_values(flow, box, name), stored))
+        put = _stored_on(flow, box, name)
+        return union((containers.dict_values(flow, box, name), put))
     if makers.is_modules(box):
         # nn.Sequential(OrderedDict(...)) has an attribute for each part.
         return union((_stored_on(flow, box, name), containers.contents(flow, box)))
@@ -121,12 +125,7 @@ def _of_module(flow: Evaluation, file: FileIndex, name: str) -> Value:
         found = [flow.module_member(file, name)]
     else:
         found = [flow.definition(f"{_dotted(file)}.{name}", file)]
-    for binding in flow.project.stores(name):
-        assert isinstance(binding.target, ast.Attribute)
-        frame = flow.frame(binding.scope.file)
-        if ModuleRef(file) in flow.value(binding.target.value, frame):
-            found.append(flow.bound(binding, frame))
-    return union(found)
+    return union([*found, stored.into_module(flow, file, name)])
 
 
 def _dotted(file: FileIndex) -> str:
@@ -181,7 +180,8 @@ def _of_instance(flow: Evaluation, atom: Instance, name: str, place: Place) -> V
             found.append(decorated.bound_method(flow, scope, Instance(cls)))
     if found:
         return union(found)
-    found += [_store(flow, binding) for binding in _stores_of(flow, cls, name)]
+    found += [_store(flow, binding) for binding in stored.assignments(flow, cls, name)]
+    found += [*stored.by_name(flow, cls, name), stored.doubts(flow, cls, name)]
     annotation: tuple[ast.expr, FileIndex] | None = None
     for ancestor in cls.family():
         for binding in ancestor.scope.bindings.get(name, []):
@@ -194,7 +194,11 @@ def _of_instance(flow: Evaluation, atom: Instance, name: str, place: Place) -> V
     if annotation and not any(not isinstance(atom, Unknown | Nothing) for atom in value):
         told = declared.by_annotation(flow, *annotation, "nothing in the files says what it holds")
         value = told if not value else union((told, value))
-    return value or _missing(flow, cls, name, place)
+    if not value:
+        return _missing(flow, cls, name, place)
+    if all(isinstance(atom, Nothing | Unknown) for atom in value):
+        value = union((value, stored.strangers(flow, cls, name)))
+    return union((value, stored.computed(flow, cls, name, value)))
 
 
 def _store(flow: Evaluation, binding: Binding) -> Value:
@@ -209,62 +213,27 @@ def _default(flow: Evaluation, binding: Binding) -> Value:
         last = value.func.attr if isinstance(value.func, ast.Attribute) else value.func.id
         if last in ("field", "Field"):
             return declared.field_default(flow, value, flow.frame(binding.scope.file))
-    return flow.bound(binding, flow.frame(binding.scope.file))
+    found = flow.bound(binding, flow.frame(binding.scope.file))
+    place = Place(binding.target, binding.scope.file)
+    return union([_by_descriptor(flow, atom, way, place) for atom, way in found.items()])
 
 
-def _stores_of(flow: Evaluation, cls: ClassInfo, name: str) -> list[Binding]:
-    """Return the assignments to the attribute that may run on an object of a class."""
-    family = set(cls.family())
-    found = []
-    for binding in flow.project.stores(name):
-        target = binding.target
-        assert isinstance(target, ast.Attribute)
-        file = binding.scope.file
-        owner = flow.project.own_class(target.value, file)
-        if owner is not None:
-            if owner in family:
-                found.append(binding)
-            continue
-        receivers = flow.value(target.value, flow.frame(file))
-        if any(isinstance(atom, Instance | ClassRef) and atom.cls in family for atom in receivers):
-            found.append(binding)
-    return found
+def _by_descriptor(flow: Evaluation, atom: Atom, way: Way | None, place: Place) -> Value:
+    """Return what a class attribute gives that has a `__get__` of its own, else itself."""
+    if isinstance(atom, Instance) and methods(atom.cls, "__get__"):
+        return prefixed(way, calls.special(flow, atom, "__get__", place))
+    return {atom: way}
 
 
 def _missing(flow: Evaluation, cls: ClassInfo, name: str, place: Place) -> Value:
     if name in cls.scope.bindings or name.startswith("__"):
         return {}
-    set_by_name = [
-        call
-        for call, file in flow.project.calls("setattr")
-        if len(call.args) == 3
-        and not isinstance(call.args[1], ast.Constant)
-        and flow.project.own_class(call.args[0], file) in cls.family()
-    ]
-    named = _set_by_constant_name(flow, cls, name)
-    if named:
-        return union(named)
+    set_by_name = stored.by_name(flow, cls, None)
     why = f"nothing in the analysed files sets `{name}` of {cls.name}"
     if set_by_name:
         why = f"attributes of {cls.name} are set by computed names"
     del place
     return {Unknown(why, hint=name, sure=bool(set_by_name)): None}
-
-
-def _set_by_constant_name(flow: Evaluation, cls: ClassInfo, name: str) -> list[Value]:
-    """Return what `setattr(self, "name", ...)` and `add_module("name", ...)` give the attribute."""
-    found = []
-    family = cls.family()
-    for word in ("setattr", "add_module", "register_module", "__setattr__"):
-        for call, file in flow.project.calls(word):
-            function = call.func
-            inside = [function.value] if isinstance(function, ast.Attribute) else []
-            arguments = [*inside, *call.args]
-            if len(arguments) != 3 or not isinstance(arguments[1], ast.Constant):
-                continue
-            if arguments[1].value == name and flow.project.own_class(arguments[0], file) in family:
-                found.append(flow.value(arguments[2], flow.frame(file)))
-    return found
 
 
 def _of_class(flow: Evaluation, cls: ClassInfo, name: str) -> Value:
@@ -276,7 +245,8 @@ def _of_class(flow: Evaluation, cls: ClassInfo, name: str) -> Value:
         for binding in ancestor.scope.bindings.get(name, []):
             if binding.kind == "assign":
                 found.append(_default(flow, binding))
-    found += [_store(flow, binding) for binding in _stores_of(flow, cls, name)]
+    found += [_store(flow, binding) for binding in stored.assignments(flow, cls, name)]
+    found += [*stored.by_name(flow, cls, name), stored.doubts(flow, cls, name)]
     return union(found) or {
         Unknown(f"nothing in the analysed files sets `{name}` of {cls.name}", hint=name): None
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from porttool.deciding.dataflow import calls, makers, parts
@@ -13,15 +14,24 @@ from porttool.deciding.dataflow.values import (
     Atom,
     Frame,
     Instance,
+    Outside,
     Place,
     Plain,
     Unknown,
     Value,
     union,
 )
+from porttool.frozen import dataclass
 
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
+
+
+# Functions that keep what they are given.
+_KEEPS = re.compile(
+    r"_?(add|attach|bind|insert|keep|provide|publish|push|put|register|save|set|share|stash|store)"
+    r"(_|$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,40 @@ def _given(flow: Evaluation, origin: Place) -> Value:
                 handing.file,
             )
             found.append(_doubt(f"what is made at {origin.at}", place, inside))
+    for place, inside in _kept_by_library(flow, origin):
+        found.append(_doubt(f"what `{origin.text}` takes from", place, inside))
     return union(found)
+
+
+def _kept_by_library(flow: Evaluation, origin: Place) -> Iterator[tuple[Place, Value]]:
+    """Yield what a library is given to keep whose other function made an object.
+
+    `lib.register("net", net)` may be what `lib.get("net")` gives.
+    """
+    home = _home(flow, origin)
+    if home is None:
+        return
+    for file in flow.project.files.values():
+        for name, found in file.calls.items():
+            for call in found if _KEEPS.match(name) else ():
+                place = Place(call, file)
+                if _home(flow, place) == home:
+                    inside = held_by_arguments(flow, call, flow.frame(file))
+                    if inside:
+                        yield place, inside
+
+
+def _home(flow: Evaluation, place: Place) -> str | None:
+    """Return the package or class, not analysed, of which a call calls a function."""
+    call = place.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+        return None
+    for atom in flow.value(call.func, flow.frame(place.file)):
+        if isinstance(atom, Outside):
+            home = atom.name.rpartition(".")[0]
+            known = home.partition(".")[0] in sys.stdlib_module_names | {"torch"}
+            return home if home and not known else None
+    return None
 
 
 def _doubt(what: str, place: Place, inside: Value) -> Value:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from porttool.deciding.dataflow import containers, makers, members, opaque, records
 from porttool.deciding.dataflow.fileindex import Scope
 from porttool.deciding.dataflow.values import (
+    Box,
     ClassRef,
     Frame,
     Function,
     Instance,
     Nested,
     Nothing,
+    Outside,
     Partial,
     Place,
     Plain,
@@ -132,6 +134,9 @@ def called(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value:
     if name in ("collections.namedtuple", "typing.NamedTuple"):
         fields = records.named_fields(node)
         return {RecordType(fields) if fields else Plain(f"{MADE} `{last}`", place, place): None}
+    if name == "builtins.object.__new__":
+        classes = flow.value(node.args[0], frame) if node.args else {}
+        return {Instance(a.cls): way for a, way in classes.items() if isinstance(a, ClassRef)}
     if name in _COPIES | _HANDS_ON:
         which = 1 if last == "cast" else 0
         given = flow.value(node.args[which], frame) if len(node.args) > which else {}
@@ -159,6 +164,9 @@ def _stranger(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Valu
     if name in _LOOKS:
         return {Plain(f"what `{last}` gives", place): None}
     held = opaque.held_by_arguments(flow, node, frame)
+    if any(_looks_up(flow, argument, frame) for argument in node.args):
+        why = f"it is looked up by name, through `{last}()`"
+        return {Unknown(f"{why} ({place.at})", sure=True): None}
     doubts: Value = {atom: way for atom, way in held.items() if isinstance(atom, Unknown)}
     if held and len(doubts) == len(held):
         return doubts
@@ -172,6 +180,14 @@ def _stranger(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Valu
         }
     why = f"`{last}` is given a wrapped module at {place.at} and may hand it back"
     return {Unknown(why, sure=True): next(iter(held.values()))}
+
+
+def _looks_up(flow: Evaluation, argument: ast.expr, frame: Frame) -> bool:
+    """Tell whether an argument is a function that finds attributes by their names."""
+    if not isinstance(argument, ast.Name | ast.Attribute):
+        return False
+    found = flow.value(argument, frame)
+    return any(isinstance(a, Outside) and a.name == "builtins.getattr" for a in found)
 
 
 def _builtin(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value | None:
@@ -191,6 +207,11 @@ def _builtin(flow: Evaluation, name: str, node: ast.Call, frame: Frame) -> Value
             scope = scope.above
         cls = flow.project.class_of(scope.owner) if scope is not None else None
         return {Instance(cls, upward=True): None} if cls is not None else {}
+    if name == "sum" and arguments:
+        # Of lists it makes one list.
+        first = containers.iterate(flow, flow.value(arguments[0], frame), place)
+        joined = union([first, *(flow.value(start, frame) for start in arguments[1:])])
+        return {atom: way for atom, way in joined.items() if isinstance(atom, Box)} or None
     if name in ("next", "min", "max"):
         first = flow.value(arguments[0], frame) if arguments else {}
         if name != "next" and len(arguments) > 1:

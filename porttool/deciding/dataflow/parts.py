@@ -6,7 +6,14 @@ import ast
 from functools import partial
 from typing import TYPE_CHECKING
 
-from porttool.deciding.dataflow import calls, containers, makers, members, records
+from porttool.deciding.dataflow import (
+    calls,
+    containers,
+    makers,
+    members,
+    records,
+    stored,
+)
 from porttool.deciding.dataflow.project import ClassInfo
 from porttool.deciding.dataflow.values import (
     Box,
@@ -25,8 +32,6 @@ from porttool.deciding.dataflow.values import (
 if TYPE_CHECKING:
     from porttool.deciding.dataflow.evaluate import Evaluation
 
-_REGISTER = ("add_module", "register_module", "setattr", "__setattr__")
-
 
 def owned(flow: Evaluation, cls: ClassInfo) -> Value:
     """Return the wrapped objects that a torch module holds as its parts."""
@@ -40,30 +45,27 @@ def _owned(flow: Evaluation, cls: ClassInfo) -> Value:
     found = [wrapped_inside(flow, records.contents_of_own(flow, atom))]
     for name in sorted(_stored_names(flow, cls)):
         found.append(wrapped_inside(flow, members.member(flow, atom, name, place)))
-    family = cls.family()
-    for word in _REGISTER:
-        for call, file in flow.project.calls(word):
-            inside = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-            arguments = [*inside, *call.args]
-            if len(arguments) == 3 and flow.project.own_class(arguments[0], file) in family:
-                found.append(wrapped_inside(flow, flow.value(arguments[2], flow.frame(file))))
+    found += [wrapped_inside(flow, value) for value in stored.by_name(flow, cls, None)]
     return union(found)
 
 
 def _stored_names(flow: Evaluation, cls: ClassInfo) -> set[str]:
-    """Return the attributes that anybody assigns on objects of a class."""
+    """Return the attributes that anybody gives objects of a class, as far as that is told."""
     family = {member.scope: member for member in cls.family()}
     names = set()
     for file in flow.project.files.values():
         for name, stores in file.stores.items():
             for store in stores:
                 assert isinstance(store.target, ast.Attribute)
-                if store.scope.home.owner in family:
+                owner = store.scope.home.owner
+                receiver = store.target.value
+                if owner in family or (
+                    name not in names and stored.may_be_on(flow, cls, name, receiver, file)
+                ):
                     names.add(name)
-                elif store.scope.home.owner is None:
-                    atoms = flow.value(store.target.value, flow.frame(file))
-                    if any(isinstance(a, Instance) and a.cls.scope in family for a in atoms):
-                        names.add(name)
+    for put in flow.project.all_puts():
+        if put.name and stored.may_be_on(flow, cls, put.name, put.receiver, put.file):
+            names.add(put.name)
     return names
 
 
@@ -96,6 +98,32 @@ def held(flow: Evaluation, value: Value) -> Value:
             inside = flow.cell(("held", atom), partial(_held, flow, atom))
             found.append(prefixed(way, inside))
     return union(found)
+
+
+def pickled(flow: Evaluation, value: Value) -> Value:
+    """Return the wrapped objects that come along when a value is pickled or copied deeply.
+
+    Those are all that `held` gives, and what the attributes of any object hold.
+    """
+    found = [held(flow, value)]
+    for atom, way in value.items():
+        if isinstance(atom, Instance | Box):
+            inside = flow.cell(("pickled", atom), partial(_pickled, flow, atom))
+            found.append(prefixed(way, inside))
+    return union(found)
+
+
+def _pickled(flow: Evaluation, atom: Instance | Box) -> Value:
+    if isinstance(atom, Box):
+        return pickled(flow, containers.contents(flow, atom))
+    cls = atom.cls
+    place = Place(cls.node, cls.scope.file)
+    own = {name for ancestor in cls.ancestors() for name in ancestor.scope.bindings}
+    if own & {"__getstate__", "__reduce__", "__reduce_ex__"}:
+        # The class says itself what is pickled.
+        return pickled(flow, calls.special(flow, atom, "__getstate__", place))
+    names = sorted(_stored_names(flow, cls))
+    return union([pickled(flow, members.member(flow, atom, name, place)) for name in names])
 
 
 def _held(flow: Evaluation, atom: Box | Function | Partial) -> Value:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope, index_of
+from porttool.deciding.dataflow.puts import Put, puts_in
 from porttool.source.syntax import Source
 
 # Bases from here have no method that hands back what an object was given, but containers have.
@@ -99,6 +100,7 @@ class Project:
         self._owners: dict[str, list[ClassInfo]] = {}
         self._stores: dict[str, list[Binding]] = {}
         self._calls: dict[str, list[tuple[ast.Call, FileIndex]]] = {}
+        self._puts: dict[str | None, list[Put]] | None = None
         # Names that were looked for and that the files do not define, by the importer's path.
         self.missed: dict[tuple[str, str], None] = {}
         for cls in self.classes.values():
@@ -168,6 +170,23 @@ class Project:
             files = self.files.values()
             self._stores[attribute] = [b for file in files for b in file.stores.get(attribute, ())]
         yield from self._stores[attribute]
+
+    def puts(self, attribute: str | None) -> Iterator[Put]:
+        """Yield what gives an attribute of that name by a call; None for computed names."""
+        yield from self._puts_by_name().get(attribute, ())
+
+    def all_puts(self) -> Iterator[Put]:
+        """Yield what gives an attribute by a call, whatever its name."""
+        for puts in self._puts_by_name().values():
+            yield from puts
+
+    def _puts_by_name(self) -> dict[str | None, list[Put]]:
+        if self._puts is None:
+            self._puts = defaultdict(list)
+            for file in self.files.values():
+                for put in puts_in(file):
+                    self._puts[put.name].append(put)
+        return self._puts
 
     def own_class(self, node: ast.expr, file: FileIndex) -> ClassInfo | None:
         """Return the class whose method calls its object by this name (`self`)."""

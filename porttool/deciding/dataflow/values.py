@@ -11,11 +11,11 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from porttool.deciding.dataflow.fileindex import FileIndex, Scope
+from porttool.frozen import dataclass
 from porttool.source.syntax import text_of
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from porttool.gating.idioms.lookup import (
     qualified,
@@ -10,7 +11,7 @@ from porttool.gating.idioms.lookup import (
     simple_assignment,
     straight_statements,
 )
-from porttool.source.nodes import nodes_of, walk
+from porttool.source.nodes import KEPT, nodes_of, walk
 from porttool.source.scopes import Function, own_nodes, parameters
 from porttool.source.syntax import Source, parents, qualname
 
@@ -27,22 +28,27 @@ _MAKERS = (
 
 def local_binding(function: Function, name: str, line: int) -> ast.stmt | None:
     """Return the assignment that gives a local its value at a line; None where several may."""
-    straight = list(straight_statements(function.body))
-    stores = [
-        node
-        for node in own_nodes(function.body)
-        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-    ]
-    homes = [
-        next((s for s in straight if any(n is store for n in own_nodes([s]))), None)
-        for store in stores
-    ]
+    homes = _homes(function).get(name, [])
     if None in homes or not homes:
         return None
     before = [s for s in homes if s is not None and s.lineno < line]
     if not before or not isinstance(before[-1], ast.Assign | ast.AnnAssign):
         return None
     return before[-1]
+
+
+@lru_cache(maxsize=KEPT)
+def _homes(function: Function) -> dict[str, list[ast.stmt | None]]:
+    """Map each local to the statements that store it; None stands for one that may not run."""
+    straight: dict[ast.AST, ast.stmt] = {}
+    for statement in straight_statements(function.body):
+        for node in own_nodes([statement]):
+            straight.setdefault(node, statement)
+    homes: dict[str, list[ast.stmt | None]] = {}
+    for node in own_nodes(function.body):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            homes.setdefault(node.id, []).append(straight.get(node))
+    return homes
 
 
 def member_assignments(owner: ast.ClassDef, name: str) -> list[tuple[Function, ast.stmt]]:

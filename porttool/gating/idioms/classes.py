@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from porttool.frozen import dataclass
 from porttool.gating.idioms.lookup import Definition, Sources, definition, qualified
 from porttool.gating.idioms.values import Holder
 from porttool.source.nodes import nodes_of

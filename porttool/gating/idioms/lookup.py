@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 
-from porttool.source.nodes import nodes_of
+from porttool.frozen import dataclass
+from porttool.source.nodes import KEPT, nodes_of
 from porttool.source.scopes import (
     Function,
     bound_names,
@@ -132,11 +133,30 @@ def top_level_binding(source: Source, name: str) -> ast.stmt | None:
 
     None where several do, or a function by `global`: what the name means then depends on what runs.
     """
-    found = [node for node in module_statements(source.tree) if name in bound_names([node])]
-    changed = any(
-        isinstance(node, ast.Global) and name in node.names for node in nodes_of(source.tree)
-    )
-    return found[0] if len(found) == 1 and not changed else None
+    bindings, changed = _top_level_bindings(source.tree)
+    found = bindings.get(name, ())
+    return found[0] if len(found) == 1 and name not in changed else None
+
+
+def top_level_names(source: Source) -> list[str]:
+    """Return the names that a file binds at its top, in the order of their first bindings."""
+    return list(_top_level_bindings(source.tree)[0])
+
+
+@lru_cache(maxsize=KEPT)
+def _top_level_bindings(tree: ast.Module) -> tuple[dict[str, list[ast.stmt]], set[str]]:
+    """Return the statements that bind each name, and the names that a function binds anew.
+
+    A file is asked for all its names, and each answer would take a walk through the whole of it.
+    """
+    bindings: dict[str, list[ast.stmt]] = {}
+    for node in module_statements(tree):
+        for name in sorted(bound_names([node])):
+            bindings.setdefault(name, []).append(node)
+    changed = {
+        name for node in nodes_of(tree) if isinstance(node, ast.Global) for name in node.names
+    }
+    return bindings, changed
 
 
 def module_statements(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -188,13 +208,22 @@ def class_around(source: Source, function: Function) -> ast.ClassDef | None:
 def binding_function(source: Source, name: str, at: ast.AST) -> Function | None:
     """Return the innermost function around a node that binds a name; None: the file, if any."""
     for function in functions_around(source, at):
-        if name in local_names(function):
-            declared = any(
-                isinstance(node, ast.Global) and name in node.names
-                for node in own_nodes(function.body)
-            )
-            return None if declared else function
+        names, declared = _names_in(function)
+        if name in names:
+            return None if name in declared else function
     return None
+
+
+@lru_cache(maxsize=KEPT)
+def _names_in(function: Function) -> tuple[set[str], set[str]]:
+    """Return the names that a function binds, and those that it declares global."""
+    declared = {
+        name
+        for node in own_nodes(function.body)
+        if isinstance(node, ast.Global)
+        for name in node.names
+    }
+    return local_names(function), declared
 
 
 def qualified(source: Source, expression: ast.expr) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from porttool.frozen import dataclass
 from porttool.gating.idioms.lookup import (
     Sources,
     argument_for,

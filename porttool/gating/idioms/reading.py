@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from porttool.gating.idioms.bindings import local_binding, member_assignments, reads_of
+from porttool.frozen import dataclass
+from porttool.gating.idioms.bindings import local_binding, member_assignments
 from porttool.gating.idioms.classes import (
     SettingsClass,
     field_objection,
@@ -15,16 +16,15 @@ from porttool.gating.idioms.classes import (
     settings_class,
 )
 from porttool.gating.idioms.commands import command_holder, command_idiom, command_objection
+from porttool.gating.idioms.guesses import LOOSE_NAMES, guessed, is_row, uses_of
 from porttool.gating.idioms.lookup import (
     Sources,
-    argument_for,
-    calls_of,
     class_around,
     definition,
     functions_around,
     is_parameter,
-    module_statements,
     top_level_binding,
+    top_level_names,
 )
 from porttool.gating.idioms.mappings import (
     absl_objection,
@@ -42,21 +42,16 @@ from porttool.gating.idioms.origins import (
     of_global,
     of_member,
     of_parameter,
-    of_parser,
 )
-from porttool.gating.idioms.parsers import flag_for, flag_objection, known_dests, parsers_in
+from porttool.gating.idioms.parsers import flag_for, flag_objection
 from porttool.gating.idioms.spreading import spread_at
 from porttool.gating.idioms.values import Holder, SwitchRead, Unclear
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.scopes import Function, bound_names, local_names, own_nodes, parameters
 from porttool.source.syntax import Names, Source, parents
 
-_OF_OPTIMIZERS = {"step", "zero_grad", "param_groups", "state_dict", "load_state_dict", "state"}
-# Names that hold settings now and then only: taken for them where they are read like settings.
-_LOOSE_NAMES = ("opt", "options", "hparams", "flags", "hp", "hps", "arguments")
 # Where a `config` comes from that is a library's own.
 _LIBRARIES = ("torch", "jax", "tensorflow", "pandas", "numpy", "transformers", "matplotlib")
-_OF_PARSERS = ("args", "opt", "opts", "options", "flags", "arguments", "hparams", "config", "cfg")
 
 
 @dataclass(frozen=True)
@@ -68,13 +63,16 @@ class _Candidate:
 
 
 def read_switch(
-    sources: Sources, path: str, node: ast.AST, name: str
+    sources: Sources, path: str, node: ast.AST, name: str, chosen: str | None = None
 ) -> SwitchRead | Unclear | None:
     """Return how the switch `name` is read at a node of `sources[path].tree`.
 
     `sources` maps paths relative to the repository's root to files; a lazy mapping is welcome:
     files are looked up one by one as imports lead to them, and only a parameter whose origin is
     not in its own file makes this look through the files that mention the function.
+
+    `chosen` is the name of settings ("cfg", "self.cfg") that a person decided for: where it is one
+    of those in scope, no other counts.
 
     None: no settings are in scope. Unclear: several could hold the switch, or what is in scope is
     of no idiom that can be extended safely.
@@ -83,6 +81,7 @@ def read_switch(
     # What a call takes with ** is its options, not the settings of the program.
     spread = {ast.unparse(word.value) for word in getattr(node, "keywords", ()) if not word.arg}
     found = [one for one in _candidates(sources, source, node) if one.text not in spread]
+    found = [one for one in found if one.text == chosen] or found
     line = getattr(node, "lineno", 0)
     here = [candidate for candidate in found if candidate.from_line <= line]
     if not here:
@@ -93,15 +92,41 @@ def read_switch(
     several = list({candidate.identity: candidate for candidate in reversed(here)}.values())[::-1]
     if len(several) > 1:
         listed = ", ".join(f"`{candidate.text}`" for candidate in several)
-        return Unclear((f"several objects could hold the switch: {listed}",))
-    chosen = here[0]
-    if isinstance(chosen.settings, Opaque):
-        return Unclear((chosen.settings.why,))
-    why = switch_objection(sources, chosen.settings, name)
+        return Unclear(
+            (f"several objects could hold the switch: {listed}",),
+            tuple(candidate.text for candidate in several if candidate.text != "globals()"),
+        )
+    only = here[0]
+    if isinstance(only.settings, Opaque):
+        unseen = _unseen_but_read(source, only, name) if only.text == chosen else None
+        asks = (only.text,) if uses_of(source, only.text) else ()
+        return unseen or Unclear((only.settings.why,), () if only.text == chosen else asks)
+    why = switch_objection(sources, only.settings, name)
     if why:
-        return Unclear((f"`{chosen.text}` cannot take the switch: {why}",))
-    read = _read(source, chosen, chosen.settings, name, node)
+        return Unclear((f"`{only.text}` cannot take the switch: {why}",))
+    read = _read(source, only, only.settings, name, node)
     return replace(read, declared=why == "")
+
+
+def _unseen_but_read(source: Source, only: _Candidate, name: str) -> SwitchRead | None:
+    """Return how settings that nothing explains are read, by how the file reads them elsewhere.
+
+    What has no such setting reads as off, whatever it turns out to be.
+    """
+    ways = uses_of(source, only.text)
+    if ways == {"attribute"}:
+        expression = f'getattr({only.text}, "{name}", False)'
+    elif ways == {"item"}:
+        expression = f'{only.text}.get("{name}", False)'
+    else:
+        return None
+    return SwitchRead(
+        expression=expression,
+        idiom="dict",
+        declared_in=None,
+        from_line=only.from_line,
+        notes=(f"nothing declares `{name}`: give `{only.text}` a setting of that name",),
+    )
 
 
 def _read(
@@ -248,7 +273,7 @@ def _in_function(
         if isinstance(found, Settings) and not _is_settings(found, argument.arg):
             found = None
         if found is None:
-            found = _guessed(sources, source, function, argument)
+            found = guessed(sources, source, function, argument)
         if found is not None:
             place = f"{source.path}:{function.lineno}:{argument.arg}"
             yield _Candidate(argument.arg, _identity(found, place), function.lineno, found)
@@ -257,7 +282,8 @@ def _in_function(
         found = of_binding(sources, source, statement, name) if statement is not None else None
         if isinstance(found, Settings) and not _counts(statement, found, name):
             continue
-        if found is None and name in USUAL_NAMES and _is_value(function.body, name):
+        seen = found is not None or is_row(function, name, statement)
+        if not seen and name in USUAL_NAMES and _is_value(function.body, name):
             found = _unseen(name, statement)
         if found is not None:
             place = f"{source.path}:{function.lineno}:{name}"
@@ -307,7 +333,7 @@ def _is_part(statement: ast.stmt, found: Settings) -> bool:
 
 def _is_settings(found: Settings, name: str) -> bool:
     """Tell whether something is meant as settings, and is no record or mapping of another kind."""
-    usual = name.lower() in (*USUAL_NAMES, *_LOOSE_NAMES) or name.lower().endswith(
+    usual = name.lower() in (*USUAL_NAMES, *LOOSE_NAMES) or name.lower().endswith(
         ("_config", "_cfg", "_args", "_settings", "_conf", "_opts")
     )
     if found.owner is not None:
@@ -315,42 +341,6 @@ def _is_settings(found: Settings, name: str) -> bool:
     if found.idiom == "dict":
         return usual
     return True
-
-
-def _guessed(
-    sources: Sources, source: Source, function: Function, argument: ast.arg
-) -> Settings | Opaque | None:
-    """Say what a parameter of a usual name is when nobody tells: by what is read from it."""
-    name = argument.arg
-    if name not in (*USUAL_NAMES, *_LOOSE_NAMES):
-        return None
-    if argument in (function.args.vararg, function.args.kwarg):
-        return None
-    attributes, items = reads_of(function, name)
-    if name in _LOOSE_NAMES and not attributes and not items:
-        return None
-    if name == "opt" and attributes & _OF_OPTIMIZERS:
-        return None  # an optimizer is called `opt` as often as options are
-    if argument.annotation is not None and ast.unparse(argument.annotation) not in (
-        "argparse.Namespace",
-        "Namespace",
-        "Any",
-    ):
-        return Opaque(f"what `{name}: {ast.unparse(argument.annotation)}` can hold is not known")
-    bound = class_around(source, function) is not None
-    given = [
-        argument_for(call.node, function, name, bound=bound)
-        for call in calls_of(sources, source, function)
-    ]
-    if not given and name in _OF_PARSERS and not items:
-        parsers = parsers_in(sources, source)
-        if len(parsers) == 1:
-            dests = known_dests(sources, parsers[0])
-            if dests is not None and attributes <= dests:
-                return of_parser(parsers[0])
-    if items and not given and attributes <= {"get", "items", "keys", "values", "setdefault"}:
-        return Settings("dict", "get", None)
-    return Opaque(f"nothing tells what `{name}` holds, so it may be anything")
 
 
 def _members(
@@ -388,7 +378,7 @@ def _members(
             place = f"{source.path}:{assigned[0][0].lineno}:{value.id}"
             if isinstance(found, Opaque):
                 argument = next(a for a in parameters(assigned[0][0]) if a.arg == value.id)
-                found = _guessed(sources, source, assigned[0][0], argument) or found
+                found = guessed(sources, source, assigned[0][0], argument) or found
         line = 0
         if assigned and assigned[0][0] is function and statement is not None:
             line = (statement.end_lineno or statement.lineno) + 1
@@ -417,13 +407,9 @@ def _at_top(
 ) -> Iterator[_Candidate]:
     """Yield the settings at the top of a file; functions see them whatever the line."""
     above = parents(source.tree)
-    names = dict.fromkeys(
-        name
-        for statement in module_statements(source.tree)
-        for name in sorted(bound_names([statement]))
-        if name not in hidden and name != "*"
-    )
-    for name in names:
+    for name in top_level_names(source):
+        if name in hidden or name == "*":
+            continue
         statement = top_level_binding(source, name)
         found = _global(sources, source, name, statement)
         if isinstance(found, Settings) and not _counts(statement, found, name):

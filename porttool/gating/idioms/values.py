@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from porttool.frozen import dataclass
 
 Idiom = Literal[
     "absl",
@@ -51,3 +52,4 @@ class Unclear:
     """Why no single expression can be named, or why nothing may be declared: for a person."""
 
     reasons: tuple[str, ...]
+    choices: tuple[str, ...] = ()  # names of settings, where naming one of them is an answer

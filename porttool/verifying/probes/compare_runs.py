@@ -1,28 +1,32 @@
 """Compare what two runs left behind, exactly, and look for the wrapper's prefix in it.
 
     python compare_runs.py A B OUT.json --metrics metrics.jsonl [--checkpoint latest.pt]
-                           --prefix _orig_mod. [--ignore NAME ...]
+                           --prefix _orig_mod. [--ignore NAME ...] [--own RUN]
 
 Runs under the Python of the project that is being checked, imports nothing of porttool and writes
 one JSON object to OUT.json. Checkpoints are read with `weights_only=True`. Tensors are equal
 when type, shape and every byte are, so NaN equals NaN and 0.0 differs from -0.0. A name given to
 `--ignore` (`seconds`, `*_per_s`) hides values under such keys, in metrics and checkpoints alike,
-from the comparison but never from the search for the prefix.
+from the comparison but never from the search for the prefix. What holds the prefix in the
+checkpoint of `--own` as well, at the same place, is the project's own: numbers in lists apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
 SHOWN = 20
+INDEX = re.compile(r"\[\d+\]")
 
 
 def leaves(value: Any, ignore: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -96,6 +100,12 @@ def compare(a: Any, b: Any, ignore: list[str]) -> dict[str, Any]:
     }
 
 
+def leaks(value: Any, prefix: str, own: set[str]) -> list[str]:
+    """Return where the prefix is that the project's own state does not have it."""
+    found = (where for where in prefixed(value, prefix) if INDEX.sub("[]", where) not in own)
+    return list(islice(found, SHOWN))
+
+
 def metrics_of(path: Path) -> list[Any]:
     """Read one JSON value a line."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
@@ -110,6 +120,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--checkpoint")
     parser.add_argument("--metrics", required=True)
     parser.add_argument("--prefix", required=True)
+    parser.add_argument("--own", type=Path)
     parser.add_argument("--ignore", action="append", default=[])
     options = parser.parse_args(argv)
     ignore: list[str] = options.ignore
@@ -122,14 +133,17 @@ def main(argv: list[str]) -> None:
         "prefixed_b": [],
     }
     if options.checkpoint:
-        a, b = (
+        a, b, own = (
             torch.load(folder / options.checkpoint, map_location="cpu", weights_only=True)
-            for folder in (options.a, options.b)
+            if folder
+            else {}
+            for folder in (options.a, options.b, options.own)
         )
         result["checkpoint"] = compare(a, b, ignore)
         if options.prefix:
-            result["prefixed_a"] = list(prefixed(a, options.prefix))[:SHOWN]
-            result["prefixed_b"] = list(prefixed(b, options.prefix))[:SHOWN]
+            known = {INDEX.sub("[]", where) for where in prefixed(own, options.prefix)}
+            result["prefixed_a"] = leaks(a, options.prefix, known)
+            result["prefixed_b"] = leaks(b, options.prefix, known)
     options.out.write_text(json.dumps(result), "utf-8")
 
 

@@ -1,0 +1,5 @@
+NET = None
+
+
+def publish():
+    return NET.state_dict()
