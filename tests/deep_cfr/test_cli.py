@@ -319,6 +319,7 @@ def test_ctrl_c_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_
     os.killpg(process.pid, signal.SIGINT)
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
+    assert "finishing this iteration, then stopping" in rest
     assert errors == ""
     stopped = re.search(
         r"stopped after iteration (\d+) of 100000; resume with: (.+)\n", said + rest

@@ -5,6 +5,7 @@
 # ruff: noqa: PLC0415
 
 import json
+import os
 import shlex
 import signal
 import traceback
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PROGRAM = "lost-cities-deep-cfr"
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+STOPPING = b"finishing this iteration, then stopping; Ctrl-C again stops at once\n"
 
 app = typer.Typer(
     add_completion=False,
@@ -200,7 +202,8 @@ def _first_interrupt_noted(console: Console) -> Iterator[list[bool]]:
     def note(number: int, frame: FrameType | None) -> None:
         noted.append(True)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        console.print("finishing this iteration, then stopping; Ctrl-C again stops at once")
+        # Not `print`: the signal may have come in the middle of one, which cannot be entered twice.
+        os.write(console.file.fileno(), STOPPING)
 
     before = signal.signal(signal.SIGINT, note)
     try:
