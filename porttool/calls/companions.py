@@ -339,7 +339,7 @@ def _made_up(here: View, value: ast.expr, depth: int) -> bool:
             return _made_up(here, value.func.value, depth)
         return False
     if isinstance(value, ast.Name):
-        stores = [use for use in uses(here, value) if isinstance(use.ctx, ast.Store)]  # type: ignore[attr-defined]
+        stores = [use for use in uses(here, value) if isinstance(use.ctx, ast.Store)]
         holder = here.above[stores[0]] if len(stores) == 1 else None
         return isinstance(holder, ast.Assign) and _made_up(here, holder.value, depth - 1)
     return False

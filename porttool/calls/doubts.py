@@ -166,7 +166,7 @@ def _rebound_between(here: View, raw: ast.expr, first: Site, second: Site) -> bo
     """Tell whether something else is stored in a variable between two sites."""
     own = statement_of(here, first.whole), statement_of(here, second.whole)
     for use in uses(here, raw):
-        if isinstance(use.ctx, ast.Load):  # type: ignore[attr-defined]
+        if isinstance(use.ctx, ast.Load):
             continue
         if statement_of(here, use) in own:
             continue
@@ -225,9 +225,7 @@ def _few(here: View, iterated: ast.expr) -> bool:
     """Tell whether a loop runs at most as often as torch compiles one code object."""
     if isinstance(iterated, ast.Name):
         stores = [
-            here.above[use]
-            for use in uses(here, iterated)
-            if not isinstance(use.ctx, ast.Load)  # type: ignore[attr-defined]
+            here.above[use] for use in uses(here, iterated) if not isinstance(use.ctx, ast.Load)
         ]
         if len(stores) == 1 and isinstance(stores[0], ast.Assign):
             iterated = stores[0].value

@@ -104,7 +104,7 @@ def loads(here: View, expressions: Iterable[ast.expr]) -> Iterator[ast.expr]:
         if expression not in here.above:
             continue  # built from `setattr(owner, "name", ...)`
         for use in uses(here, expression):
-            if isinstance(use.ctx, ast.Load):  # type: ignore[attr-defined]
+            if isinstance(use.ctx, ast.Load):
                 yield use
 
 
@@ -149,7 +149,7 @@ def raw_handles(here: View, raw: ast.expr, result: Result) -> list[ast.expr]:
     found = [] if spelled(raw) in held else [raw]
     for use in uses(here, raw):
         above = here.above[use]
-        if isinstance(above, ast.Assign) and isinstance(use.ctx, ast.Load):  # type: ignore[attr-defined]
+        if isinstance(above, ast.Assign) and isinstance(use.ctx, ast.Load):
             found += [one for one in above.targets if spelled(one) and spelled(one) not in held]
         elif isinstance(above, ast.Assign) and spelled(raw) not in held:
             # `self.core = core = Net()`, or `core = self.core`: two names of one object.

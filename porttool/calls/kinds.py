@@ -220,8 +220,7 @@ def _variable_is_module(
     answers = {
         answer
         for store in uses(here, expression)
-        if not isinstance(store.ctx, ast.Load)  # type: ignore[attr-defined]
-        and not _rebinds(here, store)
+        if not isinstance(store.ctx, ast.Load) and not _rebinds(here, store)
         for answer in [_stored(here, store, depth - 1)]
     }
     if isinstance(expression, ast.Name):
@@ -348,7 +347,7 @@ def _element_is_module(here: View, container: ast.expr, depth: int) -> bool | No
         answers = set()
         for store in uses(here, container):
             holder = here.above[store]
-            if isinstance(store.ctx, ast.Load):  # type: ignore[attr-defined]
+            if isinstance(store.ctx, ast.Load):
                 continue
             if isinstance(holder, ast.Assign | ast.AnnAssign) and holder.value is not None:
                 answers.add(_element_is_module(here, holder.value, depth - 1))

@@ -173,7 +173,7 @@ def variable_scope(here: View, name: ast.Name) -> ast.AST:
     return bound[0] if bound else here.source.tree
 
 
-def uses(here: View, expression: ast.expr) -> Iterator[ast.expr]:
+def uses(here: View, expression: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
     """Yield every place that names the same variable, or attribute; `self` is one per class.
 
     Stores are yielded too.

@@ -178,7 +178,14 @@ def add_a_statement(branch: Branch, rng: random.Random) -> Branch | None:
         return None  # in front of a docstring is another mutation
     # Statements that are planted in the branch, the idle ones too: the proof has to see each.
     line = rng.choice(
-        ["pass", "print(1)", "torch.manual_seed(0)", "import os", "x = [].append(1)", "assert True"]
+        [
+            "pass",
+            "print(1)",
+            "torch.manual_seed(0)",
+            "import os",
+            "x = [].append(1)",
+            "assert True",  # text for a mutant, no assertion of ours: idle, and still to be seen
+        ]
     )
     return replaced(branch, path, start, start, " " * node.col_offset + line + "\n")
 

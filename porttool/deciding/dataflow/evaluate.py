@@ -32,6 +32,7 @@ from porttool.deciding.dataflow.fixpoint import Answers
 from porttool.deciding.dataflow.project import Project, imported
 from porttool.deciding.dataflow.reaching import reaching
 from porttool.deciding.dataflow.values import (
+    BOX_KINDS,
     Atom,
     Box,
     ClassRef,
@@ -406,7 +407,7 @@ class Evaluation:
         return self.cell(("item", node, frame), compute)
 
     def _box(self, node: ast.expr, frame: Frame) -> Value:
-        return {Box(_BOXES[type(node)], node, frame): None}
+        return {Box(BOX_KINDS[type(node)], node, frame): None}
 
     def _choice(self, node: ast.IfExp, frame: Frame) -> Value:
         if outside.unwraps(node, self.unwrap):
@@ -472,17 +473,6 @@ class Evaluation:
         return calls.by_operator(self, node, frame)
 
 
-_BOXES: dict[type[ast.expr], str] = {
-    ast.List: "literal",
-    ast.Set: "literal",
-    ast.Tuple: "tuple",
-    ast.Dict: "dict",
-    ast.ListComp: "comprehension",
-    ast.SetComp: "comprehension",
-    ast.GeneratorExp: "comprehension",
-    ast.DictComp: "dict comprehension",
-}
-
 _EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Name: Evaluation._name,
     ast.Attribute: Evaluation._attribute,
@@ -499,5 +489,5 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Lambda: Evaluation._lambda,
     ast.Constant: Evaluation._constant,
     ast.BinOp: Evaluation._operation,
-    **dict.fromkeys(_BOXES, Evaluation._box),
+    **dict.fromkeys(BOX_KINDS, Evaluation._box),
 }

@@ -314,3 +314,16 @@ def grown(known: Value, more: Value) -> Value:
         elif kind not in _ROOM:
             value.setdefault(_TOO_MANY, None)
     return value if len(value) > len(known) else known
+
+
+# What kind of box a display or a comprehension makes.
+BOX_KINDS: dict[type[ast.expr], str] = {
+    ast.List: "literal",
+    ast.Set: "literal",
+    ast.Tuple: "tuple",
+    ast.Dict: "dict",
+    ast.ListComp: "comprehension",
+    ast.SetComp: "comprehension",
+    ast.GeneratorExp: "comprehension",
+    ast.DictComp: "dict comprehension",
+}
