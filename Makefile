@@ -8,7 +8,7 @@ DEMO := demo
 # One thread a process: small matrix products on two cores lose more to barriers than they gain.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv test lint format demo bench clean
+.PHONY: venv test test-ray lint format demo bench bench-trainer bench-openspiel gpu-check clean
 
 venv: $(STAMP)
 
@@ -19,6 +19,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 test: venv
 	$(BIN)/python -m pytest -n 2
+
+# Apart from `test`: ray takes longer to install, and more room, than CI has for one test.
+test-ray: venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(BIN)/python -m pytest tests/deep_cfr/ray_cluster.py
 
 lint: venv
 	$(BIN)/ruff format --check .
@@ -38,6 +43,18 @@ demo: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks.apply
+
+bench-trainer: venv
+	$(BIN)/python -m benchmarks.trainer
+
+# Brings the extra `openspiel` along.
+bench-openspiel: venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[openspiel]'
+	$(BIN)/python -m benchmarks.against_openspiel
+
+# Exit code 3: there is no GPU here.
+gpu-check:
+	scripts/gpu_check.sh
 
 clean:
 	rm -rf $(DEMO) .pytest_cache .mypy_cache .ruff_cache .hypothesis

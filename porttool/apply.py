@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from porttool.account import account
-from porttool.auditing import check_written
+from porttool.auditing import check_written, written_audit
 from porttool.bench import Bench, Decided
 from porttool.experiment import find_experiment, learn_experiment
 from porttool.git.commits import CommitFacts, CommitId
@@ -102,11 +102,12 @@ def apply(
 
         clock.start("writing the port")
         adapted = write_tree(quarantine, decided, plan, gated=False)
-        check_written(quarantine, adapted, decided, None)
+        audit = written_audit(decided)
+        check_written(quarantine, adapted, audit, None)
         check_imports(quarantine, quarantine.tree_of(onto_id), adapted, experiment.tree)
         gated = write_tree(quarantine, decided, plan, gated=True) if plan.switch else adapted
         if plan.switch is not None:
-            check_written(quarantine, gated, decided, plan.switch)
+            check_written(quarantine, gated, audit, plan.switch)
         if gated == quarantine.tree_of(onto_id):
             return nothing_to_do(bench, report, plan.switch)
         gated = write_config(quarantine, gated, plan)

@@ -16,7 +16,7 @@ from porttool.learning.lesson import Lesson
 from porttool.plan.switch import Switch
 from porttool.proving.audit import Doubt, Judged, NamedSeed, audit_names
 from porttool.proving.guards import Wrap
-from porttool.proving.written import Decisions, Fault, Rewrite, audit_written
+from porttool.proving.written import Fault, Rewrite, WrittenAudit
 from porttool.source.syntax import Source, parse_source
 
 
@@ -44,34 +44,37 @@ def ask_where_names_disagree(
 
 
 def check_written(
-    quarantine: Quarantine, tree: TreeId, decided: Decided, switch: Switch | None
+    quarantine: Quarantine, tree: TreeId, audit: WrittenAudit, switch: Switch | None
 ) -> None:
     """Hold a written tree against what was decided; with a switch the seeds are behind it.
 
     Raises ProofFailed with the first place that was decided and not done, or done and not decided.
     """
-    files = quarantine.read_many(tree, decided.sources)
-    faults = audit_files(files, decided, switch)
+    faults = audit_files(quarantine.read_many(tree, audit.paths), audit, switch)
     if faults:
         raise _not_as_decided(faults[0])
 
 
 def audit_files(
-    files: Mapping[str, bytes], decided: Decided, switch: Switch | None
+    files: Mapping[str, bytes], audit: WrittenAudit, switch: Switch | None
 ) -> tuple[Fault, ...]:
-    """Return what is wrong with the written files, which hold all of `decided.sources`."""
+    """Return what is wrong with the written files, which hold all that the audit is about."""
     try:
-        written = {path: parse_source(path, files[path]) for path in decided.sources}
+        written = {path: parse_source(path, files[path]) for path in audit.paths}
     except UnparsableSource as error:
         return (Fault(error.where or "", 1, f"it does not parse: {error.why}"),)
+    return audit.faults(written, switch.gate if switch is not None else None)
+
+
+def written_audit(decided: Decided) -> WrittenAudit:
+    """Return what holds written trees against these decisions."""
     rewrites = [
         Rewrite(d.path, d.span, d.text, d.rule)
         for d in decided.decisions
         if d.action == "rewrite" and d.rule is not None
     ]
     wraps = [_wrap(seed, decided.sources[seed.path]) for seed in decided.placed]
-    gate = switch.gate if switch is not None else None
-    return audit_written(decided.sources, written, decided.lesson, Decisions(rewrites, wraps, gate))
+    return WrittenAudit(decided.sources, decided.lesson, rewrites, wraps)
 
 
 def _wrap(placed: PlacedSeed, source: Source) -> Wrap:

@@ -19,6 +19,7 @@ else:
     import dataclasses
     from dataclasses import MISSING, FrozenInstanceError, fields
     from operator import attrgetter
+    from types import MemberDescriptorType
 
     def dataclass(cls=None, /, *, frozen=False, eq=True, order=False, slots=False):
         """Return what `dataclasses.dataclass` would; what is not frozen it makes itself."""
@@ -64,7 +65,12 @@ else:
                 value = f"_factory_{name}() if {name} is _MISSING else {name}"
             else:
                 parameters.append(name)
-            lines.append(f"    _set(self, {name!r}, {value})\n")
+            slot = getattr(cls, name, None)
+            if isinstance(slot, MemberDescriptorType):
+                known[f"_set_{name}"] = slot.__set__
+                lines.append(f"    _set_{name}(self, {value})\n")
+            else:
+                lines.append(f"    _set(self, {name!r}, {value})\n")
         if hasattr(cls, "__post_init__"):
             lines.append("    self.__post_init__()\n")
         text = f"def __init__({', '.join(('self', *parameters))}):\n{''.join(lines) or '    pass'}"

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from porttool.errors import NeedsPerson, UnparsableSource
 from porttool.git.commits import TreeId
 from porttool.git.objects import Objects
+from porttool.source.nodes import nodes_of
 from porttool.source.scopes import bound_names, imported_names
 from porttool.source.syntax import parse_source
 
@@ -157,7 +158,7 @@ def _when_loaded(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFr
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
 

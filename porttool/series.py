@@ -126,14 +126,13 @@ def create_branch(bench: Bench, report: Report, *, replace_branch: bool) -> Appl
                 next=f"porttool apply {plan.name} --onto {report.onto} --replace",
             )
     tip = CommitId(report.tip)
-    by = repo.identity().at(quarantine.commit(tip).committed.seconds)
     publish_with_note(
         repo,
         quarantine,
         [RefUpdate(ref, old, tip)],
         commit=tip,
         text=to_json(report).encode(),
-        by=by,
+        by=quarantine.commit(tip).committed,
         reason=f"porttool: {plan.name} onto {report.onto}",
     )
     if old == tip:

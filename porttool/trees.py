@@ -148,8 +148,7 @@ def settings_reach(quarantine: Quarantine, tree: TreeId, plan: Plan) -> tuple[to
     switch = plan.switch
     if switch is None:
         return ()
-    listing = quarantine.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree).out
-    settings = [path for path in _paths(listing) if path.endswith(SUFFIXES)]
+    settings = [path for path in quarantine.paths(tree) if path.endswith(SUFFIXES)]
     if not settings:
         return ()
     words = {PurePosixPath(path).name for path in settings}
@@ -230,8 +229,7 @@ def check_switch(quarantine: Quarantine, tree: TreeId, plan: Plan) -> None:
 
 
 def _nearest_path(quarantine: Quarantine, tree: TreeId, path: str) -> str | None:
-    listing = quarantine.git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree).out
-    modules = [name for name in _paths(listing) if name.endswith(".py")]
+    modules = [name for name in quarantine.paths(tree) if name.endswith(".py")]
     base = path.rpartition("/")[2]
     same = [name for name in modules if name.rpartition("/")[2] == base]
     nearest = difflib.get_close_matches(path, same or modules, n=1, cutoff=0.0 if same else 0.6)

@@ -27,6 +27,7 @@ from porttool.learning.rewriting import (
     rewrite,
 )
 from porttool.learning.uses import objection, use_of
+from porttool.source.nodes import walk
 from porttool.source.syntax import Source, line_start, span_of, text_of
 
 __all__ = [
@@ -257,8 +258,8 @@ def _taken_along(file: FileIndex, sites: Iterable[_Site]) -> set[ast.AST]:
         names = names_of(file.source.tree)
         bindings = match(pattern_expression(site.rule.before), site.node, names, imported) or {}
         values = (v if isinstance(v, tuple) else (v,) for v in bindings.values())
-        carried = {part for value in values for root in value for part in ast.walk(root)}
-        taken |= set(ast.walk(site.node)) - carried
+        carried = {part for value in values for root in value for part in walk(root)}
+        taken |= set(walk(site.node)) - carried
     return taken
 
 

@@ -206,7 +206,7 @@ def _both_spellings(theirs: str, ours: str) -> list[tuple[str, str]]:
 
 
 def _statement_at(source: Source, span: Span) -> ast.stmt:
-    for node in ast.walk(source.tree):
+    for node in nodes_of(source.tree):
         if isinstance(node, ast.stmt) and statement_span(source, node) == span:
             return node
     raise ValueError(f"{source.path}: no statement at characters {span.start} to {span.end}")

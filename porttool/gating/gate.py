@@ -34,7 +34,7 @@ from porttool.proving.patterns import plain_reads
 from porttool.source.imports import import_module, import_names
 from porttool.source.inserts import insert_definition
 from porttool.source.layout import DEFAULT_LINE_LENGTH, bracketed, exploded
-from porttool.source.nodes import nodes_of
+from porttool.source.nodes import nodes_of, walk
 from porttool.source.scopes import Function, bound_names, identifiers, local_names
 from porttool.source.syntax import (
     Names,
@@ -190,22 +190,22 @@ class _Gate:
         return built
 
     def _value(self, seed: PlacedSeed, function: Function) -> ast.expr:
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, ast.expr) and span_of(self._source, node) == seed.value:
                 return node
         raise _Ask("the value that it wraps is not an expression of its own")
 
     def _is_gated(self, function: Function, target: str | None, value: ast.expr) -> bool:
         """Tell whether the wrapper is called on the object behind the gate already."""
-        for node in ast.walk(function):
+        for node in walk(function):
             if not isinstance(node, ast.If | ast.IfExp) or not self._reads_gate(node.test):
                 continue
             branches = node.body if isinstance(node.body, list) else [node.body]
             for branch in branches:
-                calls = [call for call in ast.walk(branch) if self._is_wrapper(call)]
-                if calls and target and target in map(_text, ast.walk(branch)):
+                calls = [call for call in walk(branch) if self._is_wrapper(call)]
+                if calls and target and target in map(_text, walk(branch)):
                     return True
-                if any(value in ast.walk(call) for call in calls):
+                if any(value in walk(call) for call in calls):
                     return True
         here: ast.AST = value
         while here in self._above and not isinstance(here, ast.stmt):
@@ -217,10 +217,10 @@ class _Gate:
     def _reads_gate(self, test: ast.expr) -> bool:
         switch = self._switch
         if isinstance(switch, FlatSwitch):
-            return any(shaped_like_a_read(node, switch) for node in ast.walk(test))
+            return any(shaped_like_a_read(node, switch) for node in walk(test))
         return any(
             isinstance(node, ast.Attribute) and ast.unparse(node).endswith(f".{switch.gate}")
-            for node in ast.walk(test)
+            for node in walk(test)
         )
 
     def _is_wrapper(self, node: ast.AST) -> bool:
@@ -262,7 +262,7 @@ class _Gate:
                 raise _Ask(
                     "`mode` and `options` exclude each other, and the config gives the other"
                 )
-            if not plain_reads(ast.walk(word.value)):
+            if not plain_reads(walk(word.value)):
                 raise _Ask(f"the option `{ast.unparse(word)}` is computed at the call")
             options.append(ast.unparse(word))
         return Wrap(ast.unparse(tree.func), tuple(options))
@@ -335,7 +335,7 @@ class _Gate:
             stores = sum(
                 ast.unparse(node) == target
                 for index in set(places)
-                for node in ast.walk(block[index])
+                for node in walk(block[index])
                 if isinstance(getattr(node, "ctx", None), ast.Store)
             )
             if stores != len(bindings):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from porttool.frozen import dataclass
+from porttool.source.nodes import children, walk
 from porttool.source.scopes import Function, parameters
 
 # Methods of a module that return the module itself.
@@ -102,14 +103,14 @@ def use_of(
     statement: ast.stmt, target: str, owner: ast.ClassDef | None
 ) -> Literal["none", "build", "capture"]:
     """Tell what a statement does with the object at `target`."""
-    above = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
-    mentions = [node for node in ast.walk(statement) if _is(node, target)]
+    above = {child: node for node in walk(statement) for child in children(node)}
+    mentions = [node for node in walk(statement) if _is(node, target)]
     owner_name = target.partition(".")[0] if "." in target else None
     if owner_name is not None and _hands_over(statement, owner_name, target, owner, above):
         return "capture"
     if not mentions:
         return "none"
-    if any(isinstance(node, Function | ast.Lambda | ast.ClassDef) for node in ast.walk(statement)):
+    if any(isinstance(node, Function | ast.Lambda | ast.ClassDef) for node in walk(statement)):
         return "capture"
     carriers: set[str] = set()  # loop variables that stand for elements
     for mention in mentions:
@@ -119,7 +120,7 @@ def use_of(
         if names is None and not _in_place(mention, above):
             return "capture"
         carriers |= names or set()
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if (
             isinstance(node, ast.Name)
             and node.id in carriers
@@ -150,7 +151,7 @@ def _loop_names(mention: ast.AST, above: Mapping[ast.AST, ast.AST]) -> set[str] 
     while True:
         holder = above.get(here)
         if isinstance(holder, ast.For | ast.comprehension) and holder.iter is here:
-            return {node.id for node in ast.walk(holder.target) if isinstance(node, ast.Name)}
+            return {node.id for node in walk(holder.target) if isinstance(node, ast.Name)}
         through = (
             isinstance(holder, ast.Call)
             and isinstance(holder.func, ast.Name)
@@ -172,7 +173,7 @@ def _hands_over(
     above: Mapping[ast.AST, ast.AST],
 ) -> bool:
     """Tell whether `self` is passed on, or a method is called that gets at the object."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if not isinstance(node, ast.Name) or node.id != self_name:
             continue
         holder = above.get(node)
@@ -203,8 +204,8 @@ def _reaches(owner: ast.ClassDef, method: str, target: str, seen: set[str]) -> b
         arguments = parameters(function)
         own = arguments[0].arg if arguments else ""
         wanted = f"{own}.{attribute}"
-        above = {c: n for n in ast.walk(function) for c in ast.iter_child_nodes(n)}
-        for node in ast.walk(function):
+        above = {c: n for n in walk(function) for c in children(n)}
+        for node in walk(function):
             if _is(node, wanted):
                 return True
             if not isinstance(node, ast.Name) or node.id != own:
@@ -224,9 +225,9 @@ def used_between(
 
     What stands there takes the plain object, and would get the wrapped one from a guard ahead.
     """
-    for statement in ast.walk(block):
+    for statement in walk(block):
         if isinstance(statement, ast.stmt) and built.lineno < statement.lineno <= behind.lineno:
-            exprs = (node for node in ast.walk(statement) if isinstance(node, ast.expr))
+            exprs = (node for node in walk(statement) if isinstance(node, ast.expr))
             if any(ast.unparse(node) == target for node in exprs):
                 return statement.lineno
     return None

@@ -24,7 +24,6 @@ SUBMODULE = "160000"
 FOLDER = "40000"
 
 Status = Literal["added", "deleted", "modified"]
-_STATUS: Mapping[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "T": "modified"}
 
 # Requests in flight at once: the pipe to git holds 64 KiB, and a request has at most 65 bytes.
 _IN_FLIGHT = 500
@@ -161,41 +160,57 @@ class Objects:
         return self._paths[tree]
 
     def _list(self, tree: TreeId) -> dict[str, Entry]:
-        listing = self.git.run("ls-tree", "-r", "-z", "--full-tree", tree).out
-        found = {}
-        for record in listing.split(b"\0")[:-1]:
-            facts, _, path = record.partition(b"\t")
-            mode, _, id = facts.decode().split(" ")
-            found[_name(path)] = Entry(mode, id)
-        return found
+        found: dict[str, Entry] = {}
+        level = [("", str(tree))]
+        while level:
+            # A level at a time: git answers for all of its folders together.
+            self._fetch(id for _, id in level)
+            below = []
+            for folder, id in level:
+                for name, entry in self._trees[id].items():
+                    if entry.mode == FOLDER:
+                        below.append((f"{folder}{name}/", entry.id))
+                    else:
+                        found[f"{folder}{name}"] = entry
+            level = below
+        return dict(sorted(found.items()))
+
+    def _fetch(self, ids: Iterable[str]) -> None:
+        """Read trees that are not known yet."""
+        unknown = dict.fromkeys(id for id in ids if id not in self._trees)
+        for id, answer in self._ask(unknown):
+            if answer is None or answer[0] != b"tree":
+                raise _missing(id, "tree")
+            self._trees[id] = parse_tree(answer[1], len(id) // 2)
 
     def changed(self, before: CommitId | TreeId, after: CommitId | TreeId) -> tuple[Change, ...]:
         """Return the paths that differ, sorted."""
         sides = self.tree_of(before), self.tree_of(after)
         if sides not in self._changes:
-            self._changes[sides] = self._diff(*sides)
+            found = self._differing(*sides)
+            self._changes[sides] = tuple(sorted(found, key=lambda change: change.path))
         return self._changes[sides]
 
-    def _diff(self, before: TreeId, after: TreeId) -> tuple[Change, ...]:
-        if before == after:
-            return ()
-        listing = self.git.run(
-            *("diff-tree", "-r", "-z", "--no-renames", "--ignore-submodules=none"),
-            *(before, after, "--"),
-        ).out
-        fields = listing.split(b"\0")
-        found = []
-        for facts, path in zip(fields[::2], fields[1::2], strict=False):
-            old, new, _, _, status = facts.decode()[1:].split(" ")
-            found.append(
-                Change(
-                    _STATUS[status],
-                    _name(path),
-                    None if status == "A" else old,
-                    None if status == "D" else new,
-                )
-            )
-        return tuple(sorted(found, key=lambda change: change.path))
+    def _differing(self, old: TreeId, new: TreeId) -> Iterator[Change]:
+        todo: list[tuple[str, str | None, str | None]] = [("", old, new)]
+        while todo:
+            folder, *ids = todo.pop()
+            before, after = (self.folder(id) if id else {} for id in ids)
+            for name in {**before, **after}:
+                sides = before.get(name), after.get(name)
+                if sides[0] == sides[1]:
+                    continue
+                path = f"{folder}{name}"
+                mine, its = (s.id if s and s.mode == FOLDER else None for s in sides)
+                if mine or its:
+                    todo.append((f"{path}/", mine, its))
+                left, right = (None if side and side.mode == FOLDER else side for side in sides)
+                modes = _mode(left), _mode(right)
+                if left is None or right is None:
+                    if left is not right:
+                        yield Change("deleted" if left else "added", path, *modes)
+                elif left.id != right.id or modes[0] != modes[1]:
+                    yield Change("modified", path, *modes)
 
     def grep(
         self, treeish: CommitId | TreeId, words: Iterable[str], pattern: str = "*.py"
@@ -278,6 +293,13 @@ class Objects:
         if found != kind:
             raise RepositoryError(f"{id} is a {found.decode()}, not a {kind.decode()}")
         return data
+
+
+def _mode(entry: Entry | None) -> str | None:
+    """Return a mode as git compares it: old programs kept all permissions of a file."""
+    if entry is None or not entry.is_file:
+        return entry.mode if entry else None
+    return EXECUTABLE if int(entry.mode, 8) & 0o100 else FILE
 
 
 def parse_tree(data: bytes, num_id_bytes: int) -> dict[str, Entry]:

@@ -14,6 +14,8 @@ def renames(
     objects: Objects, before: CommitId | TreeId, after: CommitId | TreeId
 ) -> dict[str, str]:
     """Return the new path of every file that is not at its old one any more, but elsewhere."""
+    if not any(change.status == "deleted" for change in objects.changed(before, after)):
+        return {}
     listing = objects.git.run(
         *("diff-tree", "-r", "-z", f"-M{_SIMILAR}", f"-l{_MAX_FILES}", "--diff-filter=R"),
         *(objects.tree_of(before), objects.tree_of(after), "--"),

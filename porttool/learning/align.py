@@ -42,7 +42,8 @@ def features(*roots: ast.AST) -> Counter[str]:
     for root in roots:
         for node in walk(root):
             bag[type(node).__name__] += 1
-            for _, value in ast.iter_fields(node):
+            for name in node._fields:
+                value = getattr(node, name, None)
                 if isinstance(value, str | int | float):
                     bag[repr(value)] += 1
     return bag

@@ -15,6 +15,7 @@ from typing import Literal
 from porttool.frozen import dataclass
 from porttool.learning.align import Entry, Pairing, align
 from porttool.learning.rewriting import arguments
+from porttool.source.nodes import walk
 from porttool.source.syntax import Source, Span, span_of, text_of
 
 EditKind = Literal["expression", "seed", "decorator", "insert", "delete", "replace"]
@@ -67,13 +68,15 @@ def shapes(*trees: ast.AST, table: dict[object, int] | None = None) -> dict[ast.
             return found[value]
         if isinstance(value, list):
             return ("list", *(key(item) for item in value))
-        return (type(value).__name__, repr(value))
+        kind = value.__class__
+        # Numbers are told apart as they are written: 0.0 is not -0.0, and nan is nan.
+        return (kind, repr(value) if kind in (float, complex) else value)
 
     for tree in trees:
         # Breadth first, backwards: children come before what holds them, without recursion.
-        for node in reversed(list(ast.walk(tree))):
-            fields = [key(value) for name, value in ast.iter_fields(node) if name != "ctx"]
-            found[node] = numbers.setdefault((type(node).__name__, *fields), len(numbers))
+        for node in reversed(walk(tree)):
+            fields = [key(getattr(node, name, None)) for name in node._fields if name != "ctx"]
+            found[node] = numbers.setdefault((node.__class__, *fields), len(numbers))
     return found
 
 
@@ -85,9 +88,9 @@ def expression_edits(s: Sides, old: ast.expr, new: ast.expr) -> list[Edit]:
     if inner is not None and s.wrapped_before(old) is None:
         seed = Edit("seed", old, new, span_of(s.old, old), "", inner=inner)
         return [seed, *expression_edits(s, old, inner)]
-    survivor = next((node for node in ast.walk(new) if s.shape[node] == s.shape[old]), None)
+    survivor = next((node for node in walk(new) if s.shape[node] == s.shape[old]), None)
     if isinstance(survivor, ast.expr):
-        if any(isinstance(node, ast.expr) and s.wrapped_after(node) for node in ast.walk(new)):
+        if any(isinstance(node, ast.expr) and s.wrapped_after(node) for node in walk(new)):
             return [Edit("seed", old, new, span_of(s.old, old), "", inner=survivor)]
     else:
         edits = inside_edits(s, old, new)

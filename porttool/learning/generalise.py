@@ -16,6 +16,7 @@ from porttool.frozen import dataclass
 from porttool.learning.exprdiff import shapes
 from porttool.learning.rewriting import arguments, dotted
 from porttool.source.expressions import one_line
+from porttool.source.nodes import children, walk
 from porttool.source.syntax import Names, Source, TextEdit, apply_edits, parse_source, span_of
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVW"
@@ -86,7 +87,7 @@ class _Side:
             if node not in self.named:
                 yield node
                 if node not in self.named:
-                    waiting.extend(ast.iter_child_nodes(node))
+                    waiting.extend(children(node))
 
 
 def generalise(
@@ -106,7 +107,7 @@ def generalise(
         return NotGeneral("the new expression does not use what the old one was about")
     call = left.tree if isinstance(left.tree, ast.Call) else None
     given = list(arguments(call)) if call is not None else []
-    holding = [index for index, node in enumerate(given) if subject in set(ast.walk(node))]
+    holding = [index for index, node in enumerate(given) if subject in set(walk(node))]
     left.name(_outermost(left, shape), "$X")
     right.name(_outermost(right, shape), "$X")
     rest = given[holding[-1] + 1 :] if holding else given
@@ -159,11 +160,11 @@ def _sides(before: str, after: str, old: Place, new: Place) -> tuple[_Side, _Sid
 
 
 def _subject(left: _Side, right: _Side, about: str | None) -> ast.expr | None:
-    survivors = {right.shape[node] for node in ast.walk(right.tree)}
+    survivors = {right.shape[node] for node in walk(right.tree)}
     if about is not None:
         # Shapes are numbers of one table, so compare the text's tree by its own dump.
         wanted = ast.unparse(ast.parse(f"({about}\n)", mode="eval"))
-        for node in ast.walk(left.tree):
+        for node in walk(left.tree):
             if isinstance(node, ast.expr) and ast.unparse(node) == wanted:
                 return node
         return None
@@ -208,10 +209,10 @@ def _imported(side: _Side, node: ast.AST) -> str | None:
 def _outermost(side: _Side, shape: int) -> list[ast.AST]:
     inside: set[ast.AST] = set()
     found = []
-    for node in ast.walk(side.tree):
+    for node in walk(side.tree):
         if side.shape[node] == shape and node not in inside:
             found.append(node)
-            inside.update(ast.walk(node))
+            inside.update(walk(node))
     return found
 
 
@@ -240,7 +241,7 @@ def _name_carried(left: _Side, right: _Side, call: ast.Call | None) -> None:
     ]
     letters = iter(_LETTERS)
     for node in beside:
-        covered = node in left.named or any(part in left.named for part in ast.walk(node))
+        covered = node in left.named or any(part in left.named for part in walk(node))
         if covered or isinstance(node, ast.Constant | ast.Starred):
             continue
         found = right.like(left.shape[node])
@@ -251,8 +252,8 @@ def _name_carried(left: _Side, right: _Side, call: ast.Call | None) -> None:
 
 
 def _bound_inside(tree: ast.AST) -> set[str]:
-    bound = {arg.arg for arg in ast.walk(tree) if isinstance(arg, ast.arg)}
-    for node in ast.walk(tree):
+    bound = {arg.arg for arg in walk(tree) if isinstance(arg, ast.arg)}
+    for node in walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.add(node.id)
     return bound
@@ -262,7 +263,7 @@ def _free_names(side: _Side) -> Iterator[tuple[ast.Name, ast.AST | None]]:
     """Yield the names outside of metavariables, each with the attribute taken of it, if any."""
     bound = _bound_inside(side.tree)
     nodes = list(side.free())
-    holders = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+    holders = {child: node for node in nodes for child in children(node)}
     for node in nodes:
         if isinstance(node, ast.Name) and node.id not in bound:
             holder = holders.get(node)
@@ -304,7 +305,7 @@ def _qualify(side: _Side) -> Iterator[tuple[str, str]]:
         origin = _imported(side, node) if chain is not None else None
         if node in inside or origin is None or origin.startswith((".", "builtins.")):
             continue
-        inside.update(ast.walk(node))
+        inside.update(walk(node))
         span = span_of(side.source, node)
         side.edits.append(TextEdit(span.start, span.end, origin))
         yield origin, side.source.text[span.start : span.end]

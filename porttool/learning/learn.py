@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-import io
 import re
-import tokenize
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -45,6 +43,7 @@ from porttool.learning.understand import parsed, read_change
 from porttool.source.expressions import one_line
 from porttool.source.imports import flat_lines
 from porttool.source.nodes import nodes_of, walk
+from porttool.source.pieces import comments
 from porttool.source.syntax import (
     TextEdit,
     apply_edits,
@@ -320,7 +319,7 @@ def _lost_comments(made: Files, experiment: Files, paths: Iterable[str]) -> Iter
     for path in paths:
         if made[path] == experiment[path]:
             continue
-        sides = [_comments(data) for data in (made[path], experiment[path])]
+        sides = [comments(parse_source(path, data)) for data in (made[path], experiment[path])]
         texts = [[text for text, _ in side] for side in sides]
         matcher = difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False)
         for tag, i, i_end, j, j_end in matcher.get_opcodes():
@@ -334,11 +333,6 @@ def _lost_comments(made: Files, experiment: Files, paths: Iterable[str]) -> Iter
                     kind="residual",
                     by="a comment alone, not carried over",
                 )
-
-
-def _comments(data: bytes) -> list[tuple[str, int]]:
-    tokens = tokenize.tokenize(io.BytesIO(data).readline)
-    return [(one.string, one.start[0]) for one in tokens if one.type == tokenize.COMMENT]
 
 
 def _negatives(files: Sequence[ChangedFile], rules: Sequence[Rule]) -> Iterable[Negative]:

@@ -220,9 +220,9 @@ def _made_by(
         part
         for value in made.values()
         for root in (value if isinstance(value, tuple) else (value,))
-        for part in ast.walk(root)
+        for part in walk(root)
     }
-    for inner in ast.walk(node):
+    for inner in walk(node):
         again = match(before, inner, *spelling)
         if again is None or inner in carried:
             continue
@@ -253,7 +253,7 @@ def is_pure(expression: ast.AST) -> bool:
         ast.operator,
         ast.unaryop,
     )
-    return all(isinstance(node, pure) for node in ast.walk(expression))
+    return all(isinstance(node, pure) for node in walk(expression))
 
 
 def _repeated(rule: Rule) -> set[str]:
@@ -300,13 +300,13 @@ def _shadowed(rule: Rule, names: Names, at: ast.AST) -> str | None:
     """Return a name of the template that a place's own scopes give another meaning."""
     imported = imported_names(rule.requires)
     template = pattern_expression(rule.after)
-    chains = [chain for part in ast.walk(template) if (chain := dotted(part)) in imported]
+    chains = [chain for part in walk(template) if (chain := dotted(part)) in imported]
     roots = {chain.partition(".")[0] for chain in chains if chain is not None}
     for chain in chains:
         way = way_to_write(names, chain, at, rule.spelled) if chain is not None else None
         if way is not None and way.taken:
             return way.written.partition(".")[0]
-    parts = list(ast.walk(template))
+    parts = list(walk(template))
     known = {part.arg for part in parts if isinstance(part, ast.arg)} | roots | {"self", "cls"}
     read = [part for part in parts if isinstance(part, ast.Name) and not metavariable(part)]
     known |= {part.id for part in read if isinstance(part.ctx, ast.Store)}
@@ -388,7 +388,7 @@ def _tail_span(source: Source, rule: Rule, node: ast.AST, tail: tuple[ast.AST, .
         end = span_of(source, node).end
         return Span(end, end)
     span = Span(span_of(source, tail[0]).start, span_of(source, tail[-1]).end)
-    calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+    calls = [call for call in walk(node) if isinstance(call, ast.Call)]
     call = next((call for call in calls if tuple(arguments(call)) == tail), None)
     if call is None or re.search(r"[^(]\$ARGS|\$ARGS[^)]", rule.after):
         return span
@@ -417,7 +417,7 @@ def instantiate(
     pattern = parse_pattern(template)
     above = parents_of(pattern.tree)
     edits = []
-    for node in ast.walk(pattern.tree):
+    for node in walk(pattern.tree):
         name = metavariable(node)
         if name is not None:
             text, tree = texts[name]

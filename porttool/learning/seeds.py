@@ -13,6 +13,7 @@ from porttool.learning.generalise import Place, abstract
 from porttool.learning.lesson import Seed, SeedKind, Wrapper
 from porttool.learning.rewriting import names_of
 from porttool.source.expressions import one_line
+from porttool.source.nodes import walk
 from porttool.source.syntax import (
     Names,
     Source,
@@ -90,7 +91,7 @@ def wrapping_functions(
         if isinstance(statement, ast.FunctionDef):
             positional = (*statement.args.posonlyargs, *statement.args.args)
             parameters = [argument.arg for argument in positional]
-            for node in ast.walk(statement):
+            for node in walk(statement):
                 inner = wrapped(node) if isinstance(node, ast.expr) else None
                 if isinstance(inner, ast.Name) and inner.id in parameters:
                     found[name] = parameters.index(inner.id)
@@ -292,7 +293,7 @@ def _gone_over(loop: ast.For, held: str) -> tuple[str, str, str] | None:
 def wrappings(here: View, *roots: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield (wrapping call, wrapped expression) below some nodes, outer before inner."""
     for root in roots:
-        for node in ast.walk(root):
+        for node in walk(root):
             inner = here.wrapped(node) if isinstance(node, ast.expr) else None
             if inner is not None and isinstance(node, ast.expr):
                 yield node, inner

@@ -8,6 +8,7 @@ function: whatever did is a problem, and a problem means that nothing is proven.
 from __future__ import annotations
 
 import ast
+import copy
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +80,7 @@ def fold(
     if not reads.off:
         return Folded(source.tree, tuple(reads.problems), (), frozenset(reads.pure))
     folder = _Folder(reads, _gate_functions(source.tree))
-    tree = folder.visit(ast.parse(source.text))
+    tree = folder.visit(source.tree)
     problems = [*reads.problems, *folder.problems]
     problems += _scope_problems(folder.removed)
     return Folded(tree, tuple(problems), tuple(dict.fromkeys(reads.roots)), frozenset(reads.pure))
@@ -274,10 +275,10 @@ def bound_once(tree: ast.Module, name: str) -> bool:
 
 def _nameless(node: ast.FunctionDef) -> ast.FunctionDef:
     """Return a function without its name and docstring."""
-    copy = ast.FunctionDef(**{field: getattr(node, field) for field in node._fields})
-    copy.name = ""
-    copy.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    return copy
+    bare = ast.FunctionDef(**{field: getattr(node, field) for field in node._fields})
+    bare.name = ""
+    bare.body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return bare
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,10 @@ class _Folder(ast.NodeTransformer):
             self.removed.append(_Removed(self._function[-1], gone, line))
 
     def visit(self, node: ast.AST) -> Any:
-        """Go into a statement only where the switch is read on one of its lines."""
+        """Return a node folded, and leave it itself as it is: others read the same tree.
+
+        Goes into a statement only where the switch is read on one of its lines.
+        """
         if isinstance(node, ast.stmt):
             first, last = node.lineno, node.end_lineno or node.lineno
             for decorator in getattr(node, "decorator_list", ()):
@@ -323,6 +327,12 @@ class _Folder(ast.NodeTransformer):
             at = bisect_left(self._lines, first)
             if at == len(self._lines) or self._lines[at] > last:
                 return node
+        if node._fields:
+            own = copy.copy(node)
+            for name, value in ast.iter_fields(node):
+                if isinstance(value, list):
+                    setattr(own, name, [*value])
+            node = own
         return super().visit(node)
 
     def _scoped(self, node: _Node, function: Function | None) -> _Node:

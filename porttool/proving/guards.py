@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from porttool.frozen import dataclass
 from porttool.proving.patterns import parse_pattern
 from porttool.proving.undo import GatedCall, Undone, last_name, parse_part
+from porttool.source.nodes import children
 from porttool.source.syntax import dump
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -130,7 +131,7 @@ def _guards(tree: ast.Module, gate: str) -> Iterator[tuple[ast.If, str]]:
             yield node, scope
         stack += [
             (child, scope)
-            for child in ast.iter_child_nodes(node)
+            for child in children(node)
             if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
         ]
 

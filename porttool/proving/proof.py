@@ -144,6 +144,7 @@ class _Case:
             path: module_names(path, onto) for path in self._new if path.endswith(".py")
         }
         self._old_trees: dict[str, ast.Module] | None = None
+        self._folded: dict[str, Folded] = {}
         self.assumes: list[str] = []
 
     def file(self, path: str) -> FileProof:
@@ -257,9 +258,11 @@ class _Case:
 
     def _fold(self, source: Source) -> Folded:
         """Return a file of the branch with the switch off."""
-        if not isinstance(self._switch, FlatSwitch):
-            return fold(source, self._switch)
-        return fold(source, self._switch, {**self._after, source.path: source})
+        if source.path not in self._folded:
+            flat = isinstance(self._switch, FlatSwitch)
+            sources = {**self._after, source.path: source} if flat else None
+            self._folded[source.path] = fold(source, self._switch, sources)
+        return self._folded[source.path]
 
     def _off_before(self, onto: Source) -> ast.Module:
         """Return a file of onto, with the switch off where onto has that very switch already."""

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from porttool.frozen import dataclass
@@ -21,7 +21,7 @@ from porttool.learning.lesson import Lesson, Rule
 from porttool.proving.guards import Wrap, gate_faults
 from porttool.proving.patterns import parse_pattern
 from porttool.proving.undo import Event, Undone, fill, instantiate, last_name, parse_part, templates
-from porttool.source.nodes import KEPT, children, nodes_of, walk
+from porttool.source.nodes import KEPT, children, nodes_of
 from porttool.source.scopes import bound_anywhere, bound_names, imported_names
 from porttool.source.syntax import Names, Source, Span, dump, line_at, same_tree, span_of
 
@@ -47,85 +47,91 @@ class Fault:
     text: str
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """What a port was decided to do; `gate` is how the switch is read, None without a switch."""
-
-    rewrites: Sequence[Rewrite]
-    wraps: Sequence[Wrap]
-    gate: str | None = None
-
-
-def audit_written(
-    onto: Mapping[str, Source], written: Mapping[str, Source], lesson: Lesson, decided: Decisions
-) -> tuple[Fault, ...]:
-    """Return what is wrong with the written files; both hold all files that matter to the port."""
-    found = [
-        fault
-        for path in onto
-        for fault in _File(path, onto[path], written[path], lesson, decided).faults()
-    ]
-    return (*found, *_imported_helpers(written, lesson))
-
-
-class _File:
-    """One file before and after, with what was decided about it."""
+class WrittenAudit:
+    """Holds written ports against what was decided; onto's files are turned back once for all."""
 
     def __init__(
-        self, path: str, onto: Source, written: Source, lesson: Lesson, decided: Decisions
+        self,
+        onto: Mapping[str, Source],
+        lesson: Lesson,
+        rewrites: Sequence[Rewrite],
+        wraps: Sequence[Wrap],
     ) -> None:
-        self._path = path
-        self._onto, self._written = onto, written
         self._lesson = lesson
-        self._rules = {rule.name: rule for rule in lesson.rules}
-        self._rewrites = [rewrite for rewrite in decided.rewrites if rewrite.path == path]
-        self._wraps = [wrap for wrap in decided.wraps if wrap.path == path]
-        self._gate = decided.gate
+        self._files = [_Onto(path, onto[path], lesson, rewrites, wraps) for path in onto]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that matter to the port."""
+        return [onto.path for onto in self._files]
+
+    def faults(self, written: Mapping[str, Source], gate: str | None) -> tuple[Fault, ...]:
+        """Return what is wrong with the written files, which hold all of `paths`.
+
+        `gate` is how the switch is read, None without a switch.
+        """
+        found = [
+            fault
+            for onto in self._files
+            for fault in _File(onto, written[onto.path], gate).faults()
+        ]
+        return (*found, *_imported_helpers(written, self._lesson))
+
+
+@dataclass(frozen=True, eq=False)
+class _TurnedBack:
+    """One file of onto turned back: what was found, the tree, and what is expected of a port."""
+
+    undone: Undone
+    tree: ast.Module
+    rewrites: Mapping[Event, list[ast.expr]]
+    wraps: Counter[Event]
+    plain: Mapping[Event, ast.expr]
+    faults: Sequence[Fault]
+
+
+class _Onto:
+    """One file before, with what was decided about it."""
+
+    def __init__(
+        self,
+        path: str,
+        source: Source,
+        lesson: Lesson,
+        rewrites: Sequence[Rewrite],
+        wraps: Sequence[Wrap],
+    ) -> None:
+        self.path = path
+        self.source = source
+        self.lesson = lesson
+        self.rules = {rule.name: rule for rule in lesson.rules}
+        self.rewrites = [rewrite for rewrite in rewrites if rewrite.path == path]
+        self.wraps = [wrap for wrap in wraps if wrap.path == path]
+        self.helpers = {dump(ast.parse(helper.text).body[0]) for helper in lesson.helpers}
         self._templates = templates(lesson.rules)
-        self._helpers = {dump(ast.parse(helper.text).body[0]) for helper in lesson.helpers}
         self._wrappers = {name.rpartition(".")[2] for name in lesson.wrapper.names}
-        for wrap in self._wraps:
+        for wrap in self.wraps:
             call = parse_pattern(wrap.call)
             # What goes over a container is no wrapper: `$X.items()`, `list(map(wrap, $X))`.
             made = [node for node in ast.walk(call) if isinstance(node, ast.Call) and node.args]
             called = {last_name(node) for node in made} - {"list", "map"}
             self._wrappers |= {name for name in called if name}
 
-    def faults(self) -> Iterator[Fault]:
-        """Yield what is wrong with this file."""
-        same = self._onto.data == self._written.data
-        if same and not self._rewrites and not self._wraps:
-            return
-        before = self._undo(self._onto)
-        expected, faults = self._expected(before)
-        yield from faults
-        wraps, plain = self._expected_wraps(before)
-        old = before.module(self._onto.tree)
-        after = replace(
-            self._undo(self._written),
-            expected={event: nodes[0] for event, nodes in expected.items()},
-            wrapped={} if self._gate else plain,
-            gated=self._gate is not None,
-        )
-        new = after.module(self._written.tree)
-        wanted = Counter({event: len(nodes) for event, nodes in expected.items()})
-        yield from self._counted(wanted, before.routed, after.routed, after, "rewritten")
-        if self._gate is None:
-            yield from self._counted(wraps, before.wraps, after.wraps, after, "wrapped")
-            yield from self._block(old.body, new.body, Counter(self._added_statements()))
-        else:
-            found = gate_faults(
-                self._gate, self._onto.tree, self._written.tree, self._wraps, (before, after)
-            )
-            yield from (self._fault(line, text) for line, text in found)
-        yield from self._required()
-        yield from self._unresolved()
+    @cached_property
+    def turned_back(self) -> _TurnedBack:
+        """What it is turned back, worked out where something was decided or is changed."""
+        undone = self.undo(self.source)
+        rewrites, faults = self._expected(undone)
+        wraps, plain = self._expected_wraps(undone)
+        tree = undone.module(self.source.tree)
+        return _TurnedBack(undone, tree, rewrites, wraps, plain, faults)
 
-    def _undo(self, source: Source) -> Undone:
+    def undo(self, source: Source) -> Undone:
+        """Return what turns a side of the file back, with nothing found yet."""
         tree = source.tree
         aliases = {
             alias.asname
-            for node in walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
             if alias.asname
@@ -140,30 +146,27 @@ class _File:
         return Undone(
             templates=self._templates,
             wrappers=self._wrappers,
-            mentioned=self._lesson.wrapper.is_called,
+            mentioned=self.lesson.wrapper.is_called,
             names=Names(tree),
             aliases=aliases,
-            helpers=self._helpers,
-            helper_names={helper.name.rpartition(".")[2] for helper in self._lesson.helpers},
+            helpers=self.helpers,
+            helper_names={helper.name.rpartition(".")[2] for helper in self.lesson.helpers},
             marked=marked,
         )
-
-    def _fault(self, line: int, text: str) -> Fault:
-        return Fault(self._path, line, text)
-
-    # -- what was decided, as events -----------------------------------------------------------
 
     def _expected(self, onto: Undone) -> tuple[dict[Event, list[ast.expr]], list[Fault]]:
         """Return each rewrite as the text that it gives in its scope, and what that stood for."""
         found: dict[Event, list[ast.expr]] = {}
         faults = []
-        places = _places(self._onto, self._rewrites)
-        for rewrite in self._rewrites:
-            line = line_at(self._onto, rewrite.span.start)
-            rule, place = self._rules.get(rewrite.rule), places.get(rewrite.span)
+        places = _places(self.source, self.rewrites)
+        for rewrite in self.rewrites:
+            line = line_at(self.source, rewrite.span.start)
+            rule, place = self.rules.get(rewrite.rule), places.get(rewrite.span)
             done = self._done(rule, *place, onto) if rule and place else None
             if done is None or place is None:
-                faults.append(self._fault(line, f"`{_flat(rewrite.text)}` cannot be told apart"))
+                faults.append(
+                    Fault(self.path, line, f"`{_flat(rewrite.text)}` cannot be told apart")
+                )
                 continue
             text, node = done
             found.setdefault((place[0], text), []).append(node)
@@ -182,7 +185,7 @@ class _File:
         """Return the wrapper calls that the seeds add, and what each wrapped text stands for."""
         wanted: Counter[Event] = Counter()
         plain: dict[Event, ast.expr] = {}
-        for wrap in self._wraps:
+        for wrap in self.wraps:
             if wrap.statement is not None:
                 undone = onto.afresh()
                 decorates = f"def {wrap.target}(): ..." if wrap.kind == "decorator" else ""
@@ -199,12 +202,50 @@ class _File:
             plain[wrap.scope, ast.unparse(whole)] = value
         return wanted, plain
 
-    def _added_statements(self) -> Iterator[str]:
-        for wrap in self._wraps:
+    def added_statements(self) -> Iterator[str]:
+        """Yield the statements that the experiment added, as trees."""
+        for wrap in self.wraps:
             if wrap.statement is not None and wrap.kind != "decorator":
                 yield from map(dump, ast.parse(wrap.statement).body)
 
-    # -- what was written --------------------------------------------------------------------
+
+class _File:
+    """One file before and after."""
+
+    def __init__(self, onto: _Onto, written: Source, gate: str | None) -> None:
+        self._onto, self._written, self._gate = onto, written, gate
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what is wrong with this file."""
+        onto = self._onto
+        same = onto.source.data == self._written.data
+        if same and not onto.rewrites and not onto.wraps:
+            return
+        back = onto.turned_back
+        yield from back.faults
+        after = replace(
+            onto.undo(self._written),
+            expected={event: nodes[0] for event, nodes in back.rewrites.items()},
+            wrapped={} if self._gate else back.plain,
+            gated=self._gate is not None,
+        )
+        new = after.module(self._written.tree)
+        before = back.undone
+        wanted = Counter({event: len(nodes) for event, nodes in back.rewrites.items()})
+        yield from self._counted(wanted, before.routed, after.routed, after, "rewritten")
+        if self._gate is None:
+            yield from self._counted(back.wraps, before.wraps, after.wraps, after, "wrapped")
+            yield from self._block(back.tree.body, new.body, Counter(onto.added_statements()))
+        else:
+            found = gate_faults(
+                self._gate, onto.source.tree, self._written.tree, onto.wraps, (before, after)
+            )
+            yield from (self._fault(line, text) for line, text in found)
+        yield from self._required()
+        yield from self._unresolved()
+
+    def _fault(self, line: int, text: str) -> Fault:
+        return Fault(self._onto.path, line, text)
 
     def _counted(
         self,
@@ -306,40 +347,41 @@ class _File:
             return True
         if isinstance(statement, ast.Import | ast.ImportFrom):
             # One that something reads now, and that the file did not have at its top before.
-            names, file = imported_names(statement), Names(self._onto.tree)
-            bound = any(file.binds(name, self._onto.tree) for name in names)
+            names, file = imported_names(statement), Names(self._onto.source.tree)
+            bound = any(file.binds(name, self._onto.source.tree) for name in names)
             return names <= _read(self._written.tree) and not bound
-        return text in self._helpers
+        return text in self._onto.helpers
 
     def _is_decorator(self, node: ast.expr) -> bool:
         return any(
             wrap.kind == "decorator" and wrap.statement and ast.unparse(node) in wrap.statement
-            for wrap in self._wraps
+            for wrap in self._onto.wraps
         )
-
-    # -- helpers and names -------------------------------------------------------------------
 
     def _required(self) -> Iterator[Fault]:
         """Yield helpers that the rewritten places need and that the file does not have once."""
-        rules = {rewrite.rule for rewrite in self._rewrites}
+        rules = {rewrite.rule for rewrite in self._onto.rewrites}
         needed = {
-            name for rule in rules if rule in self._rules for name in self._rules[rule].requires
+            name
+            for rule in rules
+            if rule in self._onto.rules
+            for name in self._onto.rules[rule].requires
         }
         for name in sorted(needed):
             if "." in name:
                 continue
-            old = [node for node in self._onto.tree.body if name in bound_names([node])]
+            old = [node for node in self._onto.source.tree.body if name in bound_names([node])]
             new = [node for node in self._written.tree.body if name in bound_names([node])]
             if len(new) != max(len(old), 1):
                 yield self._fault(1, f"{name} is there {len(new)} times, expected once")
-            learned = any(helper.name == name for helper in self._lesson.helpers) and not old
+            learned = any(helper.name == name for helper in self._onto.lesson.helpers) and not old
             for node in new if learned else ():
-                if isinstance(node, _DEFINITIONS) and dump(node) not in self._helpers:
+                if isinstance(node, _DEFINITIONS) and dump(node) not in self._onto.helpers:
                     yield self._fault(node.lineno, f"{name} is not the one that was learned")
 
     def _unresolved(self) -> Iterator[Fault]:
         """Yield names that the written file reads and nothing gives it."""
-        old, new = _unbound(self._onto.tree), _unbound(self._written.tree)
+        old, new = _unbound(self._onto.source.tree), _unbound(self._written.tree)
         for name in sorted(new.keys() - old.keys()):
             yield self._fault(new[name], f"the name {name} means nothing in this file")
 
@@ -393,7 +435,7 @@ def _unbound(tree: ast.Module) -> dict[str, int]:
 
 
 def _read(tree: ast.Module) -> set[str]:
-    return {node.id for node in walk(tree) if isinstance(node, ast.Name)}
+    return {node.id for node in nodes_of(tree) if isinstance(node, ast.Name)}
 
 
 def _as_text(value: object) -> str:

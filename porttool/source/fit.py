@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import io
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from porttool.errors import UnparsableSource
 from porttool.frozen import dataclass
 from porttool.source.layout import DEFAULT_LINE_LENGTH
-from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source, same_tree
+from porttool.source.pieces import bracket_at, statement_lines
+from porttool.source.syntax import TextEdit, apply_edits, parse_source, same_tree
 
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -45,13 +47,18 @@ def fit_lines(
     except UnparsableSource:
         return data
     edits = []
-    inside = _open_at_line_start(source)
+    statements: list[int] = []
     for number, start in enumerate(source.line_starts):
         stop = source.line_starts[number + 1] if number + 1 < len(source.line_starts) else None
         line = source.text[start:stop].rstrip("\r\n")
-        if len(line) <= line_length or line in old or number not in inside:
+        if len(line) <= line_length or line in old:
             continue
-        laid = "\n".join(_laid(line, line_length, bracket=inside[number]))
+        statements = statements or statement_lines(source)
+        first = statements[bisect_right(statements, number) - 1]
+        bracket = bracket_at(source, number, first)
+        if bracket is None:
+            continue
+        laid = "\n".join(_laid(line, line_length, bracket=bracket))
         if laid != line:
             edits.append(TextEdit(start, start + len(line), laid))
     if not edits:
@@ -68,23 +75,6 @@ def _has_long_lines(data: bytes, before: bytes | None, line_length: int) -> bool
     """Tell whether a line may be new and too long; no line has more characters than bytes."""
     old = set(before.splitlines()) if before is not None else set()
     return any(len(line) > line_length and line not in old for line in data.splitlines())
-
-
-def _open_at_line_start(source: Source) -> dict[int, str]:
-    """Map lines, from 0, to the bracket they are inside of, "" for none.
-
-    Lines that start inside a string are left out.
-    """
-    found: dict[int, str] = {0: ""}
-    stack: list[str] = []
-    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type == tokenize.OP and token.string in _OPEN:
-            stack.append(token.string)
-        elif token.type == tokenize.OP and token.string in _CLOSE:
-            stack.pop()
-        elif token.type in (tokenize.NEWLINE, tokenize.NL):
-            found[token.start[0]] = stack[-1] if stack else ""
-    return found
 
 
 def _words(content: str) -> list[_Word] | None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 DEFAULT_LINE_LENGTH = 88
 
 
 def has_formatter(pyproject: bytes | None) -> bool:
     """Tell whether a project's `pyproject.toml` configures ruff or black."""
-    try:
-        tools = tomllib.loads((pyproject or b"").decode("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return False
+    tools = _tools(pyproject)
     return "ruff" in tools or "black" in tools
 
 
@@ -23,15 +22,21 @@ def line_length(pyproject: bytes | None) -> int:
 
     A file that is not TOML counts as one that sets nothing.
     """
-    try:
-        tools = tomllib.loads((pyproject or b"").decode("utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return DEFAULT_LINE_LENGTH
     for tool in ("ruff", "black"):
-        value = tools.get(tool, {}).get("line-length")
+        value = _tools(pyproject).get(tool, {}).get("line-length")
         if isinstance(value, int):
             return value
     return DEFAULT_LINE_LENGTH
+
+
+@lru_cache(maxsize=8)
+def _tools(pyproject: bytes | None) -> Mapping[str, Any]:
+    # Every file of a port that is written asks for it.
+    try:
+        tools: Mapping[str, Any] = tomllib.loads((pyproject or b"").decode("utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return {}
+    return tools
 
 
 def bracketed(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from porttool.source.nodes import children, walk
+from porttool.source.nodes import children, nodes_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -108,12 +108,16 @@ def local_names(function: Function) -> set[str]:
 
 def bound_anywhere(tree: ast.AST) -> set[str]:
     """Return every name that a tree binds in any of its scopes, parameters included."""
-    return _bound_by(walk(tree))
+    return _bound_by(_all_nodes(tree))
+
+
+def _all_nodes(tree: ast.AST) -> Sequence[ast.AST]:
+    return nodes_of(tree) if isinstance(tree, ast.Module) else walk(tree)
 
 
 def identifiers(tree: ast.AST) -> set[str]:
     """Return every name that a tree binds or reads anywhere; attribute names are not counted."""
-    nodes = walk(tree)
+    nodes = _all_nodes(tree)
     names = _bound_by(nodes)
     for node in nodes:
         if isinstance(node, ast.Name):

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import lru_cache
+from typing import Any
 
 from porttool.errors import NeedsNewerPython, UnparsableSource
 from porttool.frozen import dataclass
@@ -259,20 +260,21 @@ def same_tree(left: ast.AST, right: ast.AST) -> bool:
         if one.__class__ is not other.__class__:
             return False
         for name in one._fields:
-            mine, theirs = getattr(one, name, None), getattr(other, name, None)
+            mine: Any = getattr(one, name, None)
+            theirs: Any = getattr(other, name, None)
             # The parser gives equal names as one object, and so everything without parts.
             if mine is theirs:
                 continue
             kind = mine.__class__
             if kind is not theirs.__class__:
                 return False
-            if isinstance(mine, ast.AST) and isinstance(theirs, ast.AST):
+            if isinstance(mine, ast.AST):
                 todo.append((mine, theirs))
-            elif isinstance(mine, list) and isinstance(theirs, list):
+            elif kind is list:
                 if len(mine) != len(theirs):
                     return False
                 for item, its in zip(mine, theirs, strict=True):
-                    if isinstance(item, ast.AST) and isinstance(its, ast.AST):
+                    if isinstance(item, ast.AST):
                         todo.append((item, its))
                     elif item != its:
                         return False
@@ -419,6 +421,8 @@ def _bound(
     for node in nodes_of(tree):
         if node.__class__ not in BINDING:
             continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            continue  # most names are read
         star |= isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
         for scope, name, meaning in _bindings(node, above):
             bound.setdefault(scope, {}).setdefault(name, set()).add(meaning)

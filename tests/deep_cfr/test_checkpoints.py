@@ -102,6 +102,17 @@ def test_a_newer_version_is_refused(tmp_path):
     )
 
 
+def test_an_older_version_is_refused(tmp_path):
+    path = tmp_path / "latest.pt"
+    torch.save({"format": FORMAT, "version": VERSION - 1}, path)
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path)
+    assert str(caught.value) == (
+        f"{path}: has format version {VERSION - 1}, this program reads version {VERSION}; "
+        "go on with the program that wrote it"
+    )
+
+
 def test_foreign_files_are_refused(tmp_path):
     path = tmp_path / "latest.pt"
     for foreign in ({"state_dict": {}}, [1, 2], torch.zeros(3)):

@@ -15,7 +15,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import load_checkpoint
-from coolrl_lost_cities.games.classic.deep_cfr.cli import app
+from coolrl_lost_cities.games.classic.deep_cfr.cli import COMPILING, app
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import read_metrics, without_times
 
 PROGRAM = Path(sys.executable).with_name("lost-cities-deep-cfr")
@@ -103,7 +103,7 @@ def test_help_does_not_import_torch(command):
     assert "Usage: lost-cities-deep-cfr" in done.stdout
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert "typer" in imported
-    assert not imported & {"torch", "numba", "numpy", "matplotlib"}
+    assert not imported & {"torch", "numba", "numpy", "matplotlib", "rich"}
 
 
 def test_a_run_writes_its_folder(small, tmp_path):
@@ -116,6 +116,7 @@ def test_a_run_writes_its_folder(small, tmp_path):
         "iteration_000002.pt",
         "latest.pt",
         "metrics.jsonl",
+        "networks.pt",
         "train.log",
     ]
     assert [line["iteration"] for line in read_metrics(out / "metrics.jsonl")] == [1, 2]
@@ -195,7 +196,13 @@ def test_a_folder_with_a_run_is_not_written_over_unasked(small, tmp_path):
     assert tree(out) == before
     result = train(small, out, "run.iterations=2", "run.seed=1", "run.overwrite=true")
     assert result.exit_code == 0, result.output
-    assert sorted(tree(out)) == ["config.yaml", "latest.pt", "metrics.jsonl", "train.log"]
+    assert sorted(tree(out)) == [
+        "config.yaml",
+        "latest.pt",
+        "metrics.jsonl",
+        "networks.pt",
+        "train.log",
+    ]
     assert [line["iteration"] for line in read_metrics(out / "metrics.jsonl")] == [1, 2]
 
 
@@ -257,6 +264,40 @@ def test_eval_plays_what_the_checkpoint_was_trained_for(small, tmp_path):
     assert tree(out) == before
 
 
+def test_eval_plays_every_bot_with_networks_alone_and_by_short_options(small, tmp_path):
+    """The run itself was evaluated against random only; its networks are all that is left."""
+    out = tmp_path / "run"
+    assert train(small, out, "run.iterations=1").exit_code == 0
+    networks = tmp_path / "moved.pt"
+    (out / "networks.pt").rename(networks)
+    short = ["--policy", "average", "--games", "6", "--seed", "3"]
+    result = cli("eval", "--resume", networks, *short)
+    assert result.exit_code == 0, result.output
+    assert "iteration 1, 6 games each, seed 3" in result.stdout
+    rows = [line.split("│") for line in result.stdout.splitlines() if line.startswith("│")]
+    assert [(row[1].strip(), row[2].strip()) for row in rows] == [
+        ("average", bot) for bot in ("random", "discard_only", "safe_heuristic")
+    ]
+    heading = next(line for line in result.stdout.splitlines() if "win rate" in line)
+    assert [cell.strip() for cell in re.split("[┃│]", heading)[1:-1]] == [
+        "policy",
+        "opponent",
+        "win rate",
+        "95% interval",
+        "points ahead",
+        "colors opened",
+        "points each",
+        "steps",
+        "games cut",
+    ]
+    settings = ["evaluation.policies=average", "evaluation.games=6", "run.seed=3"]
+    long = cli("eval", "--resume", networks, *(o for text in settings for o in ("--set", text)))
+    assert long.stdout == result.stdout
+    assert_one_line_error(cli("eval", "--resume", networks, "--games", "7"), "evaluation.games")
+    resumed = cli("train", "--resume", networks, "--config", small, "--set", f"run.out={out}/b")
+    assert_one_line_error(resumed, "moved.pt: holds networks alone")
+
+
 def test_analyze_draws_the_plots_of_runs(small, tmp_path):
     out = tmp_path / "run"
     assert train(small, out, "run.iterations=2").exit_code == 0
@@ -264,11 +305,12 @@ def test_analyze_draws_the_plots_of_runs(small, tmp_path):
     assert result.exit_code == 0, result.output
     paths = [Path(line) for line in result.stdout.splitlines()]
     assert [path.relative_to(out) for path in paths] == [
-        Path("plots/losses.png"),
+        Path("plots/runs.png"),
         Path("plots/phase_times.png"),
-        Path("plots/win_rates.png"),
+        Path("plots/runs.md"),
+        Path("plots/runs.csv"),
     ]
-    for path in paths:
+    for path in paths[:2]:
         with Image.open(path) as image:
             image.load()
             assert image.format == "PNG"
@@ -295,15 +337,58 @@ def test_a_full_disk_is_one_line_and_keeps_the_last_checkpoint(small, tmp_path):
         "the checkpoint before it is intact; free some space or write elsewhere\n"
     )
     assert (out / "latest.pt").read_bytes() == checkpoint
-    assert sorted(tree(out)) == ["config.yaml", "latest.pt", "metrics.jsonl", "train.log"]
+    assert sorted(tree(out)) == [
+        "config.yaml",
+        "latest.pt",
+        "metrics.jsonl",
+        "networks.pt",
+        "train.log",
+    ]
     assert "CheckpointError" in (out / "train.log").read_text()
     result = cli("train", "--resume", out / "latest.pt", "--set", "run.iterations=2")
     assert result.exit_code == 0, result.output
     assert [line["iteration"] for line in read_metrics(out / "metrics.jsonl")] == [1, 2]
 
 
+def test_a_cold_start_says_once_that_it_compiles(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first, second = (train(small, tmp_path / name, "run.iterations=1") for name in "ab")
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output
+    assert first.stderr == COMPILING + "\n"
+    assert second.stderr == ""
+    # What was rehearsed is not part of the run.
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
 @pytest.mark.slow
-def test_ctrl_c_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_path):
+def test_a_rehearsal_leaves_nothing_to_compile(small, tmp_path):
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from coolrl_lost_cities.games.classic.deep_cfr.cli import app\n"
+        "from coolrl_lost_cities.games.classic.deep_cfr.config import load_config\n"
+        "from coolrl_lost_cities.games.classic.deep_cfr.rehearsal import rehearse\n"
+        "def compiled(): return len(list(Path(sys.argv[1]).rglob('*.nbc')))\n"
+        "rehearse(load_config(Path(sys.argv[2])))\n"
+        "before = compiled()\n"
+        "app(['train', '--config', sys.argv[2], '--set', 'run.iterations=2', '--set',"
+        " 'run.out=' + sys.argv[3]], standalone_mode=False)\n"
+        "print('compiled', before, compiled())\n"
+    )
+    cache = tmp_path / "cache"
+    done = subprocess.run(
+        [sys.executable, "-c", code, cache, small, tmp_path / "run"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+    )
+    _, before, after = done.stdout.splitlines()[-1].split()
+    assert int(before) == int(after) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["ctrl_c", "sigterm"])
+def test_a_signal_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_path, stop):
     whole, broken = tmp_path / "whole", tmp_path / "broken run"
     # The broken run has a worker, which the terminal sends Ctrl-C as well.
     options = ["run.iterations=100000", f"run.out={broken}", "traversal.num_workers=1"]
@@ -316,11 +401,11 @@ def test_ctrl_c_writes_a_checkpoint_from_which_the_run_ends_the_same(small, tmp_
     said = ""
     while "iteration 1/100000" not in said:
         said += process.stdout.readline()
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, stop)  # as a terminal and a batch system do
     rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    assert process.returncode == 128 + stop, errors
     assert "finishing this iteration, then stopping" in rest
-    assert errors == ""
+    assert errors in {"", COMPILING + "\n"}
     stopped = re.search(
         r"stopped after iteration (\d+) of 100000; resume with: (.+)\n", said + rest
     )

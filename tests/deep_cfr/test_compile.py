@@ -143,14 +143,15 @@ def test_a_server_is_pushed_plain_weights(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run", ON, "traversal.inference_backend=server")
     with DeepCFRTrainer(config) as trainer:
         pushed: list[Any] = []
-        assert trainer._server is not None
-        push = trainer._server.push_weights
+        server = trainer._backend._server
+        assert server is not None
+        push = server.push_weights
 
         def push_and_note(state_dicts: Any) -> int:
             pushed.extend(state_dicts)
             return push(state_dicts)
 
-        trainer._server.push_weights = push_and_note
+        server.push_weights = push_and_note
         trainer.run_iteration()  # the server refuses keys that do not fit
     assert len(pushed) == 4
     assert all(list(one) == list(build_network(config).state_dict()) for one in pushed)

@@ -168,6 +168,22 @@ def test_a_game_goes_as_it_went_before(name, rules, seed):
     assert playthrough(rules, seed) == expected
 
 
+@pytest.mark.parametrize("rules", [TINY_WAGER, ODD, FULL], ids=["tiny_wager", "odd", "full"])
+def test_the_list_of_legal_actions_is_the_mask_in_order(rules):
+    states_BR = engine.new_games(rules, engine.shuffle_decks(rules, streams(4, 0, 50)))
+    generator = np.random.default_rng(2)
+    legal_BA = np.empty((50, rules.num_actions), np.bool_)
+    listed_L = np.empty(rules.num_actions, np.int16)
+    lay = engine.layout(rules)
+    for _ in range(min(rules.max_steps + 1, 120)):
+        engine.legal_actions(rules, states_BR, legal_BA)
+        for state_R, legal_A in zip(states_BR, legal_BA, strict=True):
+            count = engine.list_legal_one(lay, state_R, listed_L)
+            assert listed_L[:count].tolist() == np.flatnonzero(legal_A).tolist()
+        actions_B = np.where(legal_BA, generator.random(legal_BA.shape), -1.0).argmax(axis=1)
+        engine.step(rules, states_BR, actions_B)
+
+
 def stacked_game(rules: Rules, first: list[int], second: list[int]) -> np.ndarray:
     """Deal given hands, the rest of the deck in order of kinds."""
     rest = engine.full_deck(rules).tolist()

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from coolrl_lost_cities.games.classic import bots, engine, reference
 from coolrl_lost_cities.games.classic.counter_rng import streams
-from coolrl_lost_cities.games.classic.deep_cfr import evaluate
+from coolrl_lost_cities.games.classic.deep_cfr import encoding, evaluate
 from coolrl_lost_cities.games.classic.deep_cfr.evaluate import play_matches
 from coolrl_lost_cities.games.classic.rules import TINY, TINY_WAGER, Rules
 
@@ -31,6 +33,7 @@ def test_discarding_against_discarding_is_always_a_draw():
     assert result.draws == result.games == 40
     assert (result.wins, result.losses, result.win_rate) == (0, 0, 0.0)
     assert (result.mean_score, result.score_se, result.mean_points) == (0.0, 0.0, 0.0)
+    assert (result.opened_colors, result.expedition_score) == (0.0, 0.0)
     assert result.mean_steps == 4 * 22  # 44 deck cards, two steps each
     assert result.cut_games == 0
 
@@ -65,6 +68,85 @@ def test_the_policy_is_asked_for_its_own_seat_and_only_where_it_has_a_choice():
     result = play_matches(FULL, policy, "random", 20, seed=2)
     assert seats == {0, 1}
     assert result.games == 20
+
+
+def play_one_by_one(rules, policy, bot, num_games, seed):
+    """Play what ``play_matches`` plays, a game at a time; return the finished reference games."""
+    deal_seed, policy_seed, bot_seed = np.random.SeedSequence(seed).generate_state(3, np.uint64)
+    decks_DN = engine.shuffle_decks(rules, streams(int(deal_seed), 0, num_games // 2))
+    features_1E = np.empty((1, encoding.encoding_size(rules)), np.uint8)
+    legal_1A = np.empty((1, rules.num_actions), np.bool_)
+    finished = []
+    for number in range(num_games):
+        seat, deck_1N = number % 2, decks_DN[number // 2 : number // 2 + 1]
+        policy_word_1 = streams(int(policy_seed), number, 1)
+        bot_word_1 = streams(int(bot_seed), number, 1)
+        state_1R = engine.new_games(rules, deck_1N)
+        game = reference.deal(rules, deck_1N[0].tolist())
+        while not game.over:
+            engine.legal_actions(rules, state_1R, legal_1A)
+            if game.player != seat:
+                action_1 = bots.bot_actions(bot, rules, state_1R, legal_1A, bot_word_1)
+            elif legal_1A.sum() == 1:
+                action_1 = legal_1A.argmax(axis=1)
+            else:
+                encoding.encode(rules, state_1R, features_1E)
+                policy_1A = policy(seat, features_1E, legal_1A)
+                first = np.zeros(1, np.int64)
+                action_1 = evaluate.sample_actions(policy_1A, legal_1A, policy_word_1, first)
+            game.take(int(action_1[0]))
+            engine.step(rules, state_1R, action_1)
+        finished.append(game)
+    return finished
+
+
+def leaning(player, features_GE, legal_GA):
+    """Depend on every byte of the row and on the seat, so that a mixed-up row would show."""
+    lean_G = features_GE.astype(np.float64) @ np.arange(features_GE.shape[1]) + player
+    weights_GA = legal_GA * (1.0 + np.abs(np.sin(np.outer(lean_G, np.arange(legal_GA.shape[1])))))
+    return weights_GA / weights_GA.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("bot", bots.BOTS)
+@pytest.mark.parametrize(
+    ("rules", "num_games"), [(FULL, 8), (TINY_WAGER, 40)], ids=["full", "tiny_wager"]
+)
+def test_a_match_is_the_same_games_as_play_one_by_one(rules, num_games, bot):
+    games = play_one_by_one(rules, leaning, bot, num_games, seed=8)
+    points = [
+        (game.scores()[number % 2], game.scores()[1 - number % 2])
+        for number, game in enumerate(games)
+    ]
+    opened = [
+        pile for number, game in enumerate(games) for pile in game.expeditions[number % 2] if pile
+    ]
+    result = play_matches(rules, leaning, bot, num_games, seed=8)
+    assert result.wins == sum(own > other for own, other in points)
+    assert result.losses == sum(own < other for own, other in points)
+    assert result.mean_score == pytest.approx(np.mean([own - other for own, other in points]))
+    assert result.mean_points == pytest.approx(np.mean([own for own, _ in points]))
+    assert result.opened_colors == pytest.approx(len(opened) / num_games)
+    total = sum(own for own, _ in points)
+    assert result.expedition_score == pytest.approx(total / max(1, len(opened)))
+    assert result.mean_steps == pytest.approx(np.mean([len(game.events) for game in games]))
+    assert result.cut_games == sum(game.cut for game in games)
+    # However many lanes: one, some that refill at odd times, more than there are games.
+    for lanes in (1, 5, 1000):
+        assert play_matches(rules, leaning, bot, num_games, seed=8, lanes=lanes) == result
+
+
+def test_the_policy_is_asked_for_full_batches_until_the_last_games_run_out():
+    sizes = []
+
+    def policy(player, features_GE, legal_GA):
+        sizes.append(len(features_GE))
+        return uniform(player, features_GE, legal_GA)
+
+    play_matches(FULL, policy, "discard_only", 200, seed=4, lanes=20)
+    # Games are finished one after the other, and the lanes hold no finished one.
+    both_seats = [first + second for first, second in pairwise(sizes[: len(sizes) // 2])]
+    assert max(sizes) <= 20
+    assert np.mean(both_seats) > 19
 
 
 def rows_asked_about(rules, num_games, seed):

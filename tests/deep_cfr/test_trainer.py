@@ -10,12 +10,10 @@ import torch
 
 from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import CheckpointError, load_checkpoint
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, load_config
+from coolrl_lost_cities.games.classic.deep_cfr.fitting import cross_entropy, squared_error
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import read_metrics, without_times
-from coolrl_lost_cities.games.classic.deep_cfr.trainer import (
-    DeepCFRTrainer,
-    advantage_loss,
-    strategy_loss,
-)
+from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network
+from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 
 SMALL = [
     "rules.num_colors=3",
@@ -112,11 +110,115 @@ def test_resuming_an_older_checkpoint_drops_the_lines_after_it(tmp_path: Path) -
     assert lines(config) == wanted
 
 
+def test_a_run_killed_after_its_last_checkpoint_ends_as_an_unbroken_one(tmp_path: Path) -> None:
+    unbroken = config_in(tmp_path / "unbroken")
+    whole = run(unbroken, 4)
+    broken = config_in(tmp_path / "broken", "checkpoint.latest_every=2")
+    half = run(broken, 3)  # whatever ends it here, this is what it leaves
+    assert half["iteration"] == 2
+    assert load_checkpoint(tmp_path / "broken" / "networks.pt")["iteration"] == 2
+    assert [line["iteration"] for line in lines(broken)] == [1, 2, 3]
+    again = run(broken, 4, resume_from=tmp_path / "broken" / "latest.pt")
+    assert differences(again, whole) == []
+    assert lines(broken) == lines(unbroken)
+
+
+def test_the_last_iteration_is_kept_and_so_is_one_that_is_asked_for(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run", "checkpoint.latest_every=5", "run.iterations=3")
+    latest = tmp_path / "run" / "latest.pt"
+    with DeepCFRTrainer(config) as trainer:
+        for _ in range(2):
+            trainer.run_iteration()
+        assert not latest.exists()
+        trainer.save_latest()
+        assert load_checkpoint(latest)["iteration"] == 2
+        trainer.run_iteration()
+        assert load_checkpoint(latest)["iteration"] == 3
+        written = latest.stat().st_ino
+        trainer.save_latest()
+        assert latest.stat().st_ino == written  # it is there already
+
+
+def test_networks_alone_are_kept_beside_the_latest_checkpoint(tmp_path: Path) -> None:
+    whole = run(config_in(tmp_path / "run"), 2)
+    path = tmp_path / "run" / "networks.pt"
+    networks = load_checkpoint(path)
+    assert networks.pop("config")["network"]["hidden_size"] == 16
+    expected = ["advantage_networks", "iteration", "strategy_network", "value_networks"]
+    assert sorted(networks) == expected
+    assert differences(networks, {name: whole[name] for name in networks}) == []
+    with pytest.raises(CheckpointError, match=r"networks\.pt: holds networks alone, .* latest\.pt"):
+        DeepCFRTrainer(config_in(tmp_path / "other"), resume_from=path)
+    start = config_in(tmp_path / "start", f"run.warm_start={path}")
+    with DeepCFRTrainer(start) as trainer:
+        stored = trainer._strategy_network.state_dict()
+    assert differences(stored, whole["strategy_network"]) == []
+
+
+def test_the_networks_of_the_default_run_are_a_file_of_less_than_ten_megabytes() -> None:
+    parameters = build_network(load_config(None)).parameters()
+    assert 3 * 4 * sum(parameter.numel() for parameter in parameters) < 9.9e6
+
+
+ESCHER = (
+    "estimator.kind=escher",
+    "network.shared_seats=true",
+    "network.kind=color_shared",
+    "value.hidden_size=16",
+    "value.num_layers=2",
+    "value.steps=6",
+    "value.batch_size=64",
+    "value.capacity=500",
+    "memory.keep=latest",
+    "optimization.reinitialize_advantage=false",
+)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("estimator.baseline=learned", *ESCHER[2:7]),
+        ("estimator.kind=escher", *ESCHER[2:7]),
+        ("network.shared_seats=true",),
+        ("traversal.opponent=frozen", "traversal.opponent_refresh_every=2", *ESCHER),
+        (*ESCHER, "training_weighting.kind=discounted", "encoding.permute_colors=true"),
+    ],
+    ids=["learned", "escher", "shared", "frozen", "all"],
+)
+def test_every_estimator_resumes_as_if_it_had_not_stopped(
+    tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    unbroken = run(config_in(tmp_path / "whole", *overrides), 4)
+    halves = config_in(tmp_path / "halves", *overrides)
+    run(halves, 2)
+    resumed = run(halves, 4, resume_from=tmp_path / "halves" / "latest.pt")
+    assert differences(unbroken, resumed) == []
+
+
+def test_training_side_by_side_changes_nothing(tmp_path: Path) -> None:
+    one_by_one = run(config_in(tmp_path / "one", *ESCHER), 3)
+    concurrent = config_in(tmp_path / "together", *ESCHER, "optimization.concurrent=true")
+    assert differences(one_by_one, run(concurrent, 3)) == []
+
+
+def test_values_are_learned_and_both_players_of_every_game_teach(tmp_path: Path) -> None:
+    capacities = ("value", "memory.advantage", "memory.strategy")
+    roomy = [f"{name}{'_' if '.' in name else '.'}capacity=4000" for name in capacities]
+    config = config_in(tmp_path / "run", *ESCHER, *roomy, "value.steps=100")
+    state = run(config, 6)
+    assert len(state["advantage_networks"]) == len(state["value_networks"]) == 1
+    first, *_, last = lines(config)
+    assert first["advantage_samples"] == [first["infostates"]]
+    assert first["strategy_samples"] == first["infostates"]
+    assert last["value_loss"] < first["value_loss"] / 2
+    assert "advantage_loss_1" not in first
+
+
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     one = run(config_in(tmp_path / "one"), 1)
     other = run(config_in(tmp_path / "other", "run.seed=1"), 1)
     differing = differences(one, other)
-    for part in ("strategy_network", "advantage_networks[0]", "strategy_memory.features_SE"):
+    for part in ("strategy_network", "advantage_networks[0]", "strategy_memory.records"):
         assert any(part in path for path in differing)
 
 
@@ -155,12 +257,6 @@ def test_a_worker_payload_is_plain_copies_on_the_cpu(tmp_path: Path, opponent: s
             assert type(tensor) is torch.Tensor
             assert tensor.device.type == "cpu"
             assert tensor.data_ptr() not in live_storage
-
-
-def test_where_a_server_answers_workers_get_no_weights(tmp_path: Path) -> None:
-    config = config_in(tmp_path / "run", "traversal.inference_backend=server")
-    with DeepCFRTrainer(config) as trainer:
-        assert trainer._worker_payload() == {"networks": []}
 
 
 def test_a_frozen_opponent_is_refreshed_when_due_and_not_before(tmp_path: Path) -> None:
@@ -250,7 +346,7 @@ def test_metrics_tell_what_happened(tmp_path: Path) -> None:
     assert sum(first["advantage_samples"]) + first["strategy_samples"] <= first["infostates"]
     assert second["advantage_samples"] == [600, 600] == [state["iteration"] * 300] * 2
     assert set(first["seconds"]) == {
-        "traversal", "memory", "advantage_training", "strategy_training",
+        "traversal", "memory", "advantage_training", "diagnostics", "strategy_training",
     }  # fmt: skip
     # Predicting zero costs 1 in these units, a uniform policy the log of the number of actions.
     assert 0.3 < first["advantage_loss_0"] < 3.0
@@ -268,18 +364,18 @@ def test_checkpoints_are_those_that_are_asked_for(tmp_path: Path) -> None:
             trainer.run_iteration()
     files = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert files == ["iteration_000002.pt", "iteration_000004.pt", "metrics.jsonl"]
-    assert json.loads(load_checkpoint(tmp_path / "run" / files[0])["batch_generator"])
+    assert json.loads(load_checkpoint(tmp_path / "run" / files[0])["batch_generators"]["strategy"])
 
 
 def test_advantage_loss_counts_legal_actions_by_weight() -> None:
     outputs_BA = torch.tensor([[1.0, 2.0, 50.0], [0.0, 1.0, 3.0]])
     targets_BA = torch.tensor([[0.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
     legal_BA = torch.tensor([[True, True, False], [True, True, True]])
-    loss = advantage_loss(outputs_BA, targets_BA, legal_BA, torch.tensor([3.0, 1.0]))
+    loss = squared_error(outputs_BA, targets_BA, legal_BA, torch.tensor([3.0, 1.0]))
     assert loss.item() == pytest.approx((3 * (1 + 4) + 1 * (0 + 1 + 4)) / 4)
-    scaled = advantage_loss(outputs_BA, targets_BA, legal_BA, torch.tensor([3e4, 1e4]))
+    scaled = squared_error(outputs_BA, targets_BA, legal_BA, torch.tensor([3e4, 1e4]))
     assert scaled.item() == pytest.approx(loss.item())
-    vanished = advantage_loss(outputs_BA, targets_BA, legal_BA, torch.zeros(2))
+    vanished = squared_error(outputs_BA, targets_BA, legal_BA, torch.zeros(2))
     assert vanished.item() == 0.0
 
 
@@ -292,7 +388,7 @@ def test_strategy_loss_is_smallest_at_the_weighted_average() -> None:
     optimizer = torch.optim.SGD([logits], lr=1.0)
     for _ in range(300):
         optimizer.zero_grad()
-        loss = strategy_loss(logits.expand(2, 3), targets_BA, legal_BA, weights_B)
+        loss = cross_entropy(logits.expand(2, 3), targets_BA, legal_BA, weights_B)
         loss.backward()
         optimizer.step()
     policy = torch.softmax(logits[:2], dim=0)

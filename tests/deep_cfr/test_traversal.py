@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.exact import (
     reach_probabilities,
     uniform_policy,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.lockstep import TraversalBuffers
 from coolrl_lost_cities.games.classic.deep_cfr.memory import NodeSamples, dense
 from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network, forward_rows
 from coolrl_lost_cities.games.classic.deep_cfr.regret import regret_matching
@@ -62,8 +64,18 @@ def hashed_advantages(player: int, features_BE: np.ndarray, legal_BA: np.ndarray
     return (((row_B1 + action_A) % 1013) / 506.0 - 1.0).astype(np.float32)
 
 
+def hashed_values(histories_BV: np.ndarray) -> np.ndarray:
+    """Arbitrary points from -6 to 6: the worst baseline there is."""
+    num_actions = SMALLEST.num_actions
+    return 6 * hashed_advantages(0, histories_BV, np.empty((len(histories_BV), num_actions)))
+
+
 def equal(one: TraversalSamples, other: TraversalSamples) -> bool:
-    pairs = ((one.advantage, other.advantage), (one.strategy, other.strategy))
+    pairs = (
+        (one.advantage, other.advantage),
+        (one.strategy, other.strategy),
+        (one.values, other.values),
+    )
     return one.counters == other.counters and all(
         np.array_equal(getattr(a, name), getattr(b, name))
         for a, b in pairs
@@ -109,7 +121,13 @@ class SumsBySet:
 
 
 def assert_unbiased(
-    rules: Rules, traverser: int, exploration: float, num_traversals: int, min_visits: int
+    rules: Rules,
+    traverser: int,
+    exploration: float,
+    num_traversals: int,
+    min_visits: int,
+    *,
+    baseline: Literal["none", "score", "learned"] = "score",
 ) -> int:
     """Compare the mean target of every information set and action with the exact regret.
 
@@ -145,8 +163,10 @@ def assert_unbiased(
         num_traversals=num_traversals,
         lanes=4096,
         exploration=exploration,
+        baseline=baseline,
     )
-    sums.add(run_traversals(rules, spec, advantages).advantage)
+    action_values = hashed_values if baseline == "learned" else None
+    sums.add(run_traversals(rules, spec, advantages, action_values).advantage)
     often_S = sums.visits_S >= min_visits
     scores_SA = sums.scores(num_traversals, expected_SA)
     # Targets that were zero every time have no score: what they miss is rarer than the sample sees.
@@ -170,6 +190,11 @@ def test_mean_target_is_the_exact_regret_in_every_set(traverser: int, exploratio
     decisions = (tree.player_S == traverser) & (tree.legal_SA.sum(axis=1) > 1)
     met = assert_unbiased(SMALLEST, traverser, exploration, 150_000, min_visits=200)
     assert met == decisions.sum() > 25
+
+
+@pytest.mark.parametrize("baseline", ["none", "learned"])
+def test_any_baseline_leaves_the_mean_where_it_is(baseline: Literal["none", "learned"]) -> None:
+    assert assert_unbiased(SMALLEST, 1, 0.4, 150_000, min_visits=200, baseline=baseline) > 25
 
 
 @pytest.mark.slow
@@ -243,7 +268,7 @@ def test_every_part_of_the_name_of_a_traversal_counts(change: dict[str, int]) ->
     assert shared < 0.05 * len(other.advantage)
 
 
-def test_forwards_have_one_size_and_only_real_decisions() -> None:
+def test_forwards_are_full_to_the_last_games_and_hold_only_real_decisions() -> None:
     calls: list[tuple[int, int, int]] = []
 
     def watching(player: int, features_BE: np.ndarray, legal_BA: np.ndarray) -> np.ndarray:
@@ -256,9 +281,10 @@ def test_forwards_have_one_size_and_only_real_decisions() -> None:
         return hashed_advantages(player, features_BE, legal_BA)
 
     samples = run_traversals(SHORT, replace(SPEC, num_traversals=1000, lanes=33), watching)
-    assert {size for _, size, _ in calls} == {48}
+    assert {size for _, size, _ in calls} == {16, 32, 48}
+    assert all(2 * rows > size for _, size, rows in calls if size > 16)
     assert sum(rows for _, _, rows in calls) == samples.counters.infostates
-    full = [rows == size for _, size, rows in calls]
+    full = [rows == 48 for _, _, rows in calls]
     assert np.mean(full) > 0.9
     assert samples.counters.nodes == samples.counters.infostates + samples.counters.forced_moves
 
@@ -361,3 +387,24 @@ def test_no_state_has_more_legal_actions_than_a_sample_holds() -> None:
 def test_what_makes_no_sense_is_refused(change: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(SPEC, **change)
+
+
+def test_buffers_change_nothing_but_whose_memory_the_samples_are_in() -> None:
+    """Used again for more rows, for fewer and for rules of another width."""
+    buffers = TraversalBuffers()
+    for rules, count in ((SHORT, 50), (SHORT, 400), (TINY, 30), (SHORT, 3)):
+        spec = replace(SPEC, num_traversals=count)
+        wanted = run_traversals(rules, spec, hashed_advantages)
+        found = run_traversals(rules, spec, hashed_advantages, buffers=buffers)
+        assert equal(found, wanted)
+    again = run_traversals(SHORT, replace(SPEC, num_traversals=3), hashed_advantages, None, buffers)
+    assert np.shares_memory(again.advantage.features_SE, found.advantage.features_SE)
+
+
+def test_time_in_forwards_is_part_of_all_time() -> None:
+    counters = run_traversals(SHORT, SPEC, hashed_advantages).counters
+    assert 0.0 < counters.forward_s < counters.total_s
+    both = concatenate([run_traversals(SHORT, SPEC, hashed_advantages)] * 2).counters
+    assert both.total_s > both.forward_s > 0.0
+    # Two runs of the same spec are equal, whatever they took.
+    assert counters == replace(counters, forward_s=0.0, total_s=0.0)

@@ -1,7 +1,11 @@
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -188,6 +192,66 @@ def test_two_workers_return_the_same_samples_until_one_is_killed():
         survivor = pool.pids[0]
         assert os.path.exists(f"/proc/{survivor}")
     assert not os.path.exists(f"/proc/{survivor}")
+
+
+@pytest.mark.slow
+def test_a_killed_owner_leaves_no_worker_no_memory_and_no_words(tmp_path):
+    """The owner dies while its workers play: nobody closes anything or tells them to stop."""
+    program = """
+        import dataclasses, sys
+        from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
+        from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network
+        from coolrl_lost_cities.games.classic.deep_cfr.traversal import TraversalSpec
+        from coolrl_lost_cities.games.classic.deep_cfr.workers import TraversalPool
+
+        if __name__ == "__main__":
+            config = load_config(None, ["network.hidden_size=16", "traversal.num_workers=2"])
+            pool = TraversalPool(config)
+            network = build_network(config)
+            pool.push_weights({"networks": [network.state_dict()] * 2})
+            spec = TraversalSpec(
+                seed=3, iteration=1, traverser=0, first_id=0, num_traversals=64, lanes=64,
+                exploration=0.5,
+            )
+            pool.collect(spec)
+            print(*pool.pids, flush=True)
+            pool.collect(dataclasses.replace(spec, num_traversals=1_000_000))
+    """
+    script = tmp_path / "owner.py"
+    script.write_text(textwrap.dedent(program))
+    owner = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    pids = [int(word) for word in owner.stdout.readline().split()]
+    assert len(pids) == 2, owner.communicate()[1]
+    for pid in pids:
+        links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        assert any("memfd:lost-cities" in link for link in links)
+        assert not any(link.startswith("/dev/shm") for link in links)
+    owner.kill()
+    # The pipes of the owner's output close when the last process that holds them is gone.
+    words = owner.communicate(timeout=60)
+    assert words == ("", "")
+    deadline = time.monotonic() + 60
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_a_worker_without_the_weights_that_are_meant_says_so(one_worker, monkeypatch):
+    one_worker.push_weights(payload(some_networks(small_config()) * 2))
+    monkeypatch.setattr(one_worker, "_version", one_worker._version + 1)
+    with pytest.raises(WorkerFailed, match=r"has weights \d+, expected \d+"):
+        one_worker.collect(SPEC)
+
+
+def test_samples_stay_as_they_are_when_more_are_collected(one_worker):
+    networks = some_networks(small_config())
+    one_worker.push_weights(payload(networks * 2))
+    first = one_worker.collect(SPEC)
+    one_worker.collect(dataclasses.replace(SPEC, first_id=500))
+    assert_same(first, in_process(small_config(), networks))
 
 
 def test_closing_ends_a_worker_that_does_not_follow(monkeypatch):

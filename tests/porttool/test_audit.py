@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from porttool.auditing import ask_where_names_disagree, audit_files, check_written
+from porttool.auditing import ask_where_names_disagree, audit_files, check_written, written_audit
 from porttool.bench import Decided
 from porttool.deciding.dataflow import analyse
 from porttool.deciding.decide import decide, place_seeds
@@ -361,16 +361,16 @@ def test_what_is_wrong_with_a_written_file_is_told(name):
     old, new, (line, text) = FAULTS[name]
     port = decided(CASES / "05_enumerate_zip_nested")
     files = {path: data.decode() for path, data in written(port).items()}
-    assert audit_files(written(port), port, None) == ()
+    assert audit_files(written(port), written_audit(port), None) == ()
     assert old in files["learner.py"]
     bent = {"learner.py": files["learner.py"].replace(old, new, 1).encode()}
-    faults = audit_files(bent, port, None)
+    faults = audit_files(bent, written_audit(port), None)
     assert (line, text) in [(fault.line, fault.text) for fault in faults]
 
 
 def test_a_file_that_does_not_parse_is_a_fault():
     port = decided(CASES / "05_enumerate_zip_nested")
-    (fault,) = audit_files({"learner.py": b"x = (\n"}, port, None)
+    (fault,) = audit_files({"learner.py": b"x = (\n"}, written_audit(port), None)
     assert "does not parse" in fault.text
 
 
@@ -378,20 +378,21 @@ def test_an_import_of_a_helper_that_is_not_there_is_a_fault():
     port = decided(CASES / "17_subclass_other_file")
     files = written(port)
     files["learner.py"] = files["learner.py"].replace(b"def _clean", b"def clean")
-    faults = {(fault.path, fault.text) for fault in audit_files(files, port, None)}
+    found = audit_files(files, written_audit(port), None)
+    faults = {(fault.path, fault.text) for fault in found}
     assert ("dist.py", "_clean_state_dict is imported from where it is not") in faults
     assert ("learner.py", "the name _clean_state_dict means nothing in this file") in faults
 
 
 def test_a_written_tree_that_is_not_as_decided_is_refused(make_repo):
     port = decided(CASES / "01_reindented_block")
-    right = written(port)
+    right, audit = written(port), written_audit(port)
     repo = make_repo({path: source.data for path, source in port.sources.items()})
     with open_repository(repo.path) as opened, Quarantine(opened) as quarantine:
         onto = quarantine.tree_of(CommitId(repo.id("main")))
-        check_written(quarantine, quarantine.write_tree(onto, dict(right)), port, None)
+        check_written(quarantine, quarantine.write_tree(onto, dict(right)), audit, None)
         with pytest.raises(ProofFailed, match="what was written is not what was decided") as caught:
-            check_written(quarantine, onto, port, None)
+            check_written(quarantine, onto, audit, None)
     assert caught.value.exit_code == 4
     assert isinstance(caught.value, PortError)
     assert caught.value.where == "learner.py:1 (as written)"

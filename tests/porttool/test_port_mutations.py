@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-from porttool.auditing import audit_files
+from porttool.auditing import audit_files, written_audit
 from porttool.bench import Decided
 from porttool.deciding.dataflow import analyse
 from porttool.deciding.decide import decide, place_seeds
@@ -30,6 +31,7 @@ from porttool.learning.lesson import Wrapper
 from porttool.plan.plan import load_plan
 from porttool.plan.switch import SwitchPlan
 from porttool.proving.proof import prove_off
+from porttool.proving.written import WrittenAudit
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source, span_of
 
 CASES = Path(__file__).parent / "cases" / "ports"
@@ -79,10 +81,15 @@ class Port:
     written: Files
     switch: SwitchPlan | None
 
+    @cached_property
+    def audit(self) -> WrittenAudit:
+        """What holds mutants against the decisions."""
+        return written_audit(self.decided)
+
     def is_caught(self, mutant: Files) -> bool:
         """Tell whether the audit or the off-proof sees that something is wrong."""
         sources = {path: mutant[path] for path in self.decided.sources}
-        if audit_files(sources, self.decided, self.switch):
+        if audit_files(sources, self.audit, self.switch):
             return True
         return self.switch is not None and not self.is_proven(mutant)
 

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
+from porttool.source.nodes import children
 
 Environment = dict[str, frozenset[Binding]]
 
@@ -67,7 +68,7 @@ class _Walk:
             self.read(node.value, environment)
             self.bind(node.target, environment)
             return
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self.read(child, environment)
 
     def bind(self, target: ast.AST, environment: Environment, *, adds: bool = False) -> None:
@@ -153,7 +154,7 @@ class _Walk:
             # `nets += more` keeps what was in `nets`.
             self.bind(node.target, environment, adds=True)
         elif not isinstance(node, ast.Delete):
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 self.read(child, environment)
 
     def _if(self, node: ast.If, environment: Environment) -> Environment | None:

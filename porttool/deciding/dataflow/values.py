@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from porttool.deciding.dataflow.fileindex import FileIndex, Scope
 from porttool.frozen import dataclass
@@ -37,9 +37,11 @@ class Frame:
     depth: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A node and the file it stands in."""
+class Place(NamedTuple):
+    """A node and the file it stands in.
+
+    A tuple, because so many are made and looked up that a class of Python's own would show.
+    """
 
     node: ast.AST
     file: FileIndex

@@ -10,7 +10,7 @@ its choice among equals is random. Each game has its own generator word, so a bo
 depends on the games beside it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -53,6 +53,9 @@ from coolrl_lost_cities.games.classic.engine import (
 )
 from coolrl_lost_cities.games.classic.rules import Rules
 
+# Kernels that are called from kernels only need no way in from Python, which takes time to compile.
+_INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 BOTS = ("random", "discard_only", "safe_heuristic")
 
 # The heuristic counts in hundredths of a point; these are its opinions.
@@ -79,7 +82,7 @@ class _Plan(NamedTuple):
     open_C: np.ndarray
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _turns_left(lay: np.ndarray, state_R: np.ndarray) -> int:
     """Return the card steps still to come for the mover, this one included, at the deck's pace."""
     by_deck = (to_int(state_R[DECK_LEFT]) + 1) // 2
@@ -87,7 +90,7 @@ def _turns_left(lay: np.ndarray, state_R: np.ndarray) -> int:
     return min(by_deck, by_limit)
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _assess(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> _Plan:
     player = to_int(state_R[MOVER])
     colors = lay[L_COLORS]
@@ -113,7 +116,7 @@ def _assess(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> _Plan:
     return _Plan(first_color, turns, waiting, playable_C, points_C, open_C)
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _hope(lay: np.ndarray, points: int) -> int:
     """Return in hundredths how far a color's cards in hand have come towards its cost."""
     if lay[L_COST] == 0:
@@ -121,7 +124,7 @@ def _hope(lay: np.ndarray, points: int) -> int:
     return min(100, 100 * points // lay[L_COST])
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _worth_to_me(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot: int) -> int:
     """Return what holding a card is worth to the mover."""
     player = to_int(state_R[MOVER])
@@ -139,7 +142,7 @@ def _worth_to_me(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, 
     return points * _hope(lay, plan.points_C[color] + points) // 2
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _worth_to_them(lay: np.ndarray, state_R: np.ndarray, color: int, slot: int) -> int:
     """Return what a card on a pile is worth to the opponent."""
     other = 1 - to_int(state_R[MOVER])
@@ -154,7 +157,7 @@ def _worth_to_them(lay: np.ndarray, state_R: np.ndarray, color: int, slot: int) 
     return points * (_FED * (1 + wagers) if started else _MAYBE_FED)
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _cost_of_skipping(
     lay: np.ndarray, state_R: np.ndarray, color: int, slot: int, turns: int
 ) -> int:
@@ -185,7 +188,7 @@ def _cost_of_skipping(
     return total * (1 + to_int(state_R[exp + EXP_WAGERS]))
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _is_kept(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot: int) -> bool:
     """Say whether a playable number is among the best that there are turns left to play."""
     player = to_int(state_R[MOVER])
@@ -215,7 +218,7 @@ def heuristic_one(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> int
     return _heuristic_draw(lay, state_R, plan)
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _heuristic_card(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     player = to_int(state_R[MOVER])
     colors = lay[L_COLORS]
@@ -256,7 +259,7 @@ def _heuristic_card(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     return best_action
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _heuristic_draw(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     best_worth = _DECK_WORTH
     best_action = lay[L_DRAW]
@@ -278,7 +281,7 @@ def _heuristic_draw(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     return best_action
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _random_one(lay: np.ndarray, legal_A: np.ndarray, words_B: np.ndarray, b: int) -> int:
     count = 0
     for action in range(lay[L_ACTIONS]):
@@ -292,7 +295,7 @@ def _random_one(lay: np.ndarray, legal_A: np.ndarray, words_B: np.ndarray, b: in
     return -1
 
 
-@njit(cache=True)
+@njit(**_INNER)
 def _discard_one(lay: np.ndarray, state_R: np.ndarray, words_B: np.ndarray, b: int) -> int:
     if state_R[PHASE] != CARD_STEP:
         return lay[L_DRAW]
@@ -307,6 +310,23 @@ def _discard_one(lay: np.ndarray, state_R: np.ndarray, words_B: np.ndarray, b: i
     return lay[L_CARD_KINDS] + kind
 
 
+@njit(**_INNER)
+def bot_one(  # noqa: PLR0917 -- kernels take no keywords
+    lay: np.ndarray,
+    which: int,
+    state_R: np.ndarray,
+    legal_A: np.ndarray,
+    words_B: np.ndarray,
+    b: int,
+) -> int:
+    """Return the action of bot number ``which`` in a running game, drawing with generator ``b``."""
+    if which == 0:
+        return _random_one(lay, legal_A, words_B, b)
+    if which == 1:
+        return _discard_one(lay, state_R, words_B, b)
+    return heuristic_one(lay, state_R, next_below(words_B, b, lay[L_COLORS]))
+
+
 @njit(cache=True)
 def _act_all(
     lay: np.ndarray, which: int, states_BR: np.ndarray, legal_BA: np.ndarray, words_B: np.ndarray
@@ -315,14 +335,16 @@ def _act_all(
     for b in range(len(states_BR)):
         if states_BR[b, OVER] != RUNNING:
             out_B[b] = -1
-        elif which == 0:
-            out_B[b] = _random_one(lay, legal_BA[b], words_B, b)
-        elif which == 1:
-            out_B[b] = _discard_one(lay, states_BR[b], words_B, b)
         else:
-            first = next_below(words_B, b, lay[L_COLORS])
-            out_B[b] = heuristic_one(lay, states_BR[b], first)
+            out_B[b] = bot_one(lay, which, states_BR[b], legal_BA[b], words_B, b)
     return out_B
+
+
+def bot_number(name: str) -> int:
+    """Return the number by which kernels know a bot; raise ValueError for one of another name."""
+    if name not in BOTS:
+        raise ValueError(f"bot is {name!r}; expected one of {', '.join(BOTS)}")
+    return BOTS.index(name)
 
 
 def bot_actions(
@@ -337,6 +359,4 @@ def bot_actions(
     ``words_B`` holds a generator (uint64) for each game and is advanced in place. Raises
     ValueError for a bot of another name.
     """
-    if name not in BOTS:
-        raise ValueError(f"bot is {name!r}; expected one of {', '.join(BOTS)}")
-    return _act_all(layout(rules), BOTS.index(name), states_BR, legal_BA, words_B)
+    return _act_all(layout(rules), bot_number(name), states_BR, legal_BA, words_B)

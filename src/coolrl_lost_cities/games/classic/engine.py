@@ -174,6 +174,40 @@ def legal_one(lay: np.ndarray, state_R: np.ndarray, out_A: np.ndarray) -> int:
 
 
 @njit(cache=True)
+def list_legal_one(lay: np.ndarray, state_R: np.ndarray, out_L: np.ndarray) -> int:
+    """Write the legal actions of the player to move in order and return how many there are."""
+    if state_R[OVER] != RUNNING:
+        return 0
+    count = 0
+    colors = lay[L_COLORS]
+    if state_R[PHASE] == DRAW_STEP:
+        out_L[0] = lay[L_DRAW]
+        count = 1
+        for color in range(colors):
+            if state_R[lay[O_HEIGHT] + color] > 0 and state_R[DISCARDED] != color + 1:
+                out_L[count] = lay[L_DRAW] + 1 + color
+                count += 1
+        return count
+    player = to_int(state_R[MOVER])
+    slots = lay[L_KINDS]
+    kinds = lay[L_CARD_KINDS]
+    hand_K = state_R[lay[O_HAND] + player * kinds : lay[O_HAND] + (player + 1) * kinds]
+    exps = lay[O_EXP] + player * colors * EXP_WIDTH
+    for color in range(colors):
+        last = state_R[exps + color * EXP_WIDTH + EXP_LAST]
+        for slot in range(slots):
+            kind = color * slots + slot
+            if hand_K[kind] > 0 and (slot > last or (slot == 0 and last == 0)):
+                out_L[count] = kind
+                count += 1
+    for kind in range(kinds):
+        if hand_K[kind] > 0:
+            out_L[count] = kinds + kind
+            count += 1
+    return count
+
+
+@njit(cache=True)
 def step_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> None:
     """Take one legal action in place; a finished game is left unchanged.
 
@@ -244,6 +278,16 @@ def step_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> None:
     state_R[STEPS + 1] = steps >> 8
     if state_R[OVER] == RUNNING and steps >= lay[L_MAX_STEPS]:
         state_R[OVER] = CUT
+
+
+@njit(cache=True)
+def num_open_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
+    """Return how many expeditions a player has started."""
+    count = 0
+    for color in range(lay[L_COLORS]):
+        exp = lay[O_EXP] + (player * lay[L_COLORS] + color) * EXP_WIDTH
+        count += state_R[exp + EXP_WAGERS] > 0 or state_R[exp + EXP_NUMBERS] > 0
+    return count
 
 
 @njit(cache=True)

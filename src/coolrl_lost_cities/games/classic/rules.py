@@ -99,6 +99,11 @@ class Rules:
         return self.num_ranks + self.num_wagers
 
     @property
+    def value_unit(self) -> float:
+        """Points that make a value of about 1, which is what networks learn best."""
+        return self.points_per_color / 2
+
+    @property
     def points_per_color(self) -> int:
         """Sum of the numbers of one color."""
         return self.num_ranks * self.lowest_rank + self.num_ranks * (self.num_ranks - 1) // 2

@@ -7,6 +7,7 @@ Contents are tensors, plain containers, strings and numbers: `weights_only=True`
 import os
 import pickle
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 
 FORMAT = "lost-cities-deep-cfr"
-VERSION = 1
+VERSION = 2
 
 
 class CheckpointError(DeepCFRError):
@@ -61,7 +62,7 @@ def save_checkpoint(path: Path, contents: dict[str, Any]) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Return the contents, without `format` and `version`, on the CPU.
 
-    Raises CheckpointError when the file is missing, torn, damaged, foreign or from a newer version.
+    Raises CheckpointError when the file is missing, torn, damaged, foreign or of another version.
     """
     require_file(path)
     try:
@@ -77,10 +78,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise _foreign(path)
     version = contents.pop("version", None)
     if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
         raise CheckpointError(
             path,
             f"has format version {version}, this program reads version {VERSION}",
-            "update the program that reads it",
+            "update the program that reads it" if newer else "go on with the program that wrote it",
         )
     return contents
 
@@ -137,3 +139,21 @@ def _others(path: Path) -> str:
     )
     names = ", ".join(other.name for other in others[:3])
     return f"try {names} in the same folder" if names else "its folder holds no other checkpoint"
+
+
+def check_same(
+    path: Path, stored: Mapping[str, Any], own: Mapping[str, Any], sections: Sequence[str]
+) -> None:
+    """Raise CheckpointError for the first key of these sections in which two configurations differ.
+
+    `stored` is the configuration in the checkpoint, `own` that of the run that wants to use it.
+    """
+    for section in sections:
+        for key, value in own[section].items():
+            was = stored.get(section, {}).get(key)
+            if was != value:
+                raise CheckpointError(
+                    path,
+                    f"was written with {section}.{key}: {was}, this run has {value}",
+                    f"set {section}.{key} to the stored value, or start afresh",
+                )

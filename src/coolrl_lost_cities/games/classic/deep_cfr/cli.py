@@ -1,6 +1,6 @@
 """The command line `lost-cities-deep-cfr`, and the only place that prints.
 
-`--help` answers in a fraction of a second because torch is imported inside the commands.
+`--help` answers in a fraction of a second because torch and rich are imported inside the commands.
 """
 # ruff: noqa: PLC0415
 
@@ -8,42 +8,38 @@ import json
 import os
 import shlex
 import signal
+import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
 
+from coolrl_lost_cities.games.classic import kernel_cache
 from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
+    from coolrl_lost_cities.games.classic.deep_cfr.evaluate import MatchResult
     from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 
 PROGRAM = "lost-cities-deep-cfr"
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 STOPPING = b"finishing this iteration, then stopping; Ctrl-C again stops at once\n"
+COMPILING = "compiling kernels, once for these sources (about 20 s)"
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its help takes as long to import as everything else together
     help="Train and judge a Lost Cities player by Deep CFR.",
 )
 
@@ -69,26 +65,41 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train, and write config.yaml, metrics.jsonl, train.log and latest.pt to run.out.
+    """Train, and write everything to the folder run.out.
 
-    Ctrl-C finishes the iteration and writes a checkpoint; a second one stops at once.
+    That is config.yaml, metrics.jsonl, train.log, latest.pt and networks.pt. Ctrl-C or SIGTERM
+    finishes the iteration and writes a checkpoint; a second one stops at once.
     """
     with _errors_in_one_line():
         _train(_train_config(config, overrides or [], resume), resume)
 
 
 @app.command(name="eval")
-def evaluate(
-    resume: Annotated[Path, typer.Option(metavar="FILE", help="The checkpoint to judge.")],
+def evaluate(  # noqa: PLR0917 -- typer makes options of them
+    resume: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The checkpoint to judge; networks.pt will do."),
+    ],
     config: ConfigOption = None,
     overrides: SetOption = None,
+    policy: Annotated[
+        Literal["average", "current", "both"] | None,
+        typer.Option(help="Short for --set evaluation.policies=..."),
+    ] = None,
+    games: Annotated[
+        int | None, typer.Option(help="Short for --set evaluation.games=...; an even number.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Short for --set run.seed=...")] = None,
 ) -> None:
-    """Play a checkpoint's policies against the bots: evaluation.games, .opponents, .policies.
+    """Play a checkpoint's policies against every bot.
 
-    Without --config the settings are those that the checkpoint was trained with.
+    Without --config the settings are those that the checkpoint was trained with, but for
+    evaluation.opponents, which is every bot unless --set says otherwise.
     """
+    given = {"evaluation.policies": policy, "evaluation.games": games, "run.seed": seed}
+    short = [f"{key}={value}" for key, value in given.items() if value is not None]
     with _errors_in_one_line():
-        _evaluate(resume, config, overrides or [])
+        _evaluate(resume, config, [*(overrides or []), *short])
 
 
 @app.command()
@@ -98,11 +109,11 @@ def analyze(
         Path | None, typer.Option(metavar="FOLDER", help="Default: plots/ in the first run.")
     ] = None,
 ) -> None:
-    """Draw losses, win rates and phase times of one or several runs as PNG files."""
+    """Draw and tabulate what runs measured of themselves."""
     with _errors_in_one_line():
-        from coolrl_lost_cities.games.classic.deep_cfr.analyze import draw_plots
+        from coolrl_lost_cities.games.classic.deep_cfr.analyze import write_analysis
 
-        for path in draw_plots(runs, out or runs[0] / "plots"):
+        for path in write_analysis(runs, out or runs[0] / "plots"):
             typer.echo(path)
 
 
@@ -134,9 +145,11 @@ def _train(config: "DeepCFRConfig", resume: Path | None) -> None:
     import torch
 
     from coolrl_lost_cities.games.classic.deep_cfr import runs
+    from coolrl_lost_cities.games.classic.deep_cfr.processes import keep_freed_memory
     from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 
     torch.set_num_threads(config.run.num_threads)
+    keep_freed_memory()
     if config.compile.trainer.enabled or config.compile.inference_server.enabled:
         from coolrl_lost_cities.games.classic.deep_cfr.compiler import require_cpp_compiler
 
@@ -151,20 +164,13 @@ def _train(config: "DeepCFRConfig", resume: Path | None) -> None:
 
 def _loop(config: "DeepCFRConfig", trainer: "DeepCFRTrainer") -> None:
     """Run the iterations that are left; raise typer.Exit(130) after an interrupt."""
+    from rich.markup import escape
+
     from coolrl_lost_cities.games.classic.deep_cfr import runs
 
     latest = Path(config.run.out) / runs.LATEST
     last = config.run.iterations
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(soft_wrap=True, highlight=False),
-    )
+    progress = _progress()
 
     def say(text: str) -> None:
         progress.console.print(escape(text))
@@ -178,45 +184,104 @@ def _loop(config: "DeepCFRConfig", trainer: "DeepCFRTrainer") -> None:
         done = f"{trainer.iteration} of {last} iterations done"
         say(f"run {config.run.name} in {config.run.out}: {done}")
         task = progress.add_task(config.run.name, total=last, completed=trainer.iteration)
+        if trainer.iteration < last and not kernel_cache.is_compiled():
+            progress.update(task, description=COMPILING)
+            _compile_kernels(config, quiet=progress.console.is_terminal)
+            progress.update(task, description=config.run.name)
+        begun = time.monotonic()
         while trainer.iteration < last and not interrupted:
+            if config.run.minutes is not None and _minutes_since(begun) >= config.run.minutes:
+                trainer.save_latest()
+                say(f"stopped after iteration {trainer.iteration}: run.minutes have passed")
+                return
             metrics = trainer.run_iteration()
             progress.update(task, completed=trainer.iteration)
             for line in _lines(metrics, last):
                 say(line)
         if interrupted and trainer.iteration < last:
-            if not config.checkpoint.save_latest:
-                trainer.save(latest)
+            trainer.save_latest()
             say(
                 f"stopped after iteration {trainer.iteration} of {last}; resume with: "
                 f"{PROGRAM} train --resume {shlex.quote(str(latest))}"
             )
-            raise typer.Exit(EXIT_INTERRUPTED)
+            raise typer.Exit(128 + interrupted[0])
         say(f"finished iteration {trainer.iteration} of {last}")
 
 
+def _progress() -> "Progress":
+    """Return a bar that moves with the iterations on a terminal, and is not there elsewhere."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(soft_wrap=True, highlight=False)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _compile_kernels(config: "DeepCFRConfig", quiet: bool) -> None:
+    """Compile everything before the first iteration, here, so that no worker has to."""
+    from coolrl_lost_cities.games.classic.deep_cfr.rehearsal import rehearse
+
+    if not quiet:
+        typer.echo(COMPILING, err=True)
+    rehearse(config)
+    kernel_cache.mark_compiled()
+
+
 @contextmanager
-def _first_interrupt_noted(console: Console) -> Iterator[list[bool]]:
-    """Yield a list that is filled by the first Ctrl-C; the second raises KeyboardInterrupt."""
-    noted: list[bool] = []
+def _first_interrupt_noted(console: "Console") -> Iterator[list[int]]:
+    """Yield a list that receives the first Ctrl-C or SIGTERM; the second stops the run at once."""
+    noted: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        noted.append(True)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        noted.append(number)
+        for stop in before:
+            signal.signal(stop, signal.default_int_handler)
         # Not `print`: the signal may have come in the middle of one, which cannot be entered twice.
         os.write(console.file.fileno(), STOPPING)
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {stop: signal.getsignal(stop) for stop in (signal.SIGINT, signal.SIGTERM)}
+    for stop in before:
+        signal.signal(stop, note)
     try:
         yield noted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+
+
+def _minutes_since(begun: float) -> float:
+    return (time.monotonic() - begun) / 60
+
+
+def _advantage_losses(metrics: Mapping[str, Any]) -> list[float]:
+    """Return one loss a network: seats may share theirs."""
+    names = ("advantage_loss_0", "advantage_loss_1")
+    return [metrics[name] for name in names if name in metrics]
 
 
 def _lines(metrics: Mapping[str, Any], last: int) -> list[str]:
     """Return what a person wants to read of one iteration."""
     lines = [
         f"iteration {metrics['iteration']}/{last}  "
-        f"advantage loss {metrics['advantage_loss_0']:.4g} {metrics['advantage_loss_1']:.4g}  "
+        f"advantage loss {' '.join(f'{loss:.4g}' for loss in _advantage_losses(metrics))}  "
         f"strategy loss {metrics['strategy_loss']:.4g}  "
         f"{metrics['traversals_per_s']:.0f} traversals/s"
     ]
@@ -231,6 +296,8 @@ def _lines(metrics: Mapping[str, Any], last: int) -> list[str]:
 
 
 def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None:
+    import torch
+
     from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import (
         CheckpointError,
         load_checkpoint,
@@ -246,9 +313,13 @@ def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None
 
     contents = load_checkpoint(checkpoint)
     if path is None:
-        config = config_from_mapping(contents["config"], f"{checkpoint} (config)", overrides)
+        stored = dict(contents["config"])
+        matches = stored.get("evaluation", {})
+        stored["evaluation"] = {key: matches[key] for key in matches if key != "opponents"}
+        config = config_from_mapping(stored, f"{checkpoint} (config)", overrides)
     else:
         config = load_config(path, overrides)
+    torch.set_num_threads(config.run.num_threads)
     try:
         strategy = load_networks(config, [contents["strategy_network"]])[0]
         advantage = load_networks(config, contents["advantage_networks"])
@@ -256,26 +327,52 @@ def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None
         raise CheckpointError(
             checkpoint, "does not fit these networks", "leave rules.* and network.* as they were"
         ) from error
-    policies = {"average": average_policy(strategy), "current": current_policy(advantage)}
+    precision = config.run.precision
+    policies = {
+        "average": average_policy(strategy, precision),
+        "current": current_policy(advantage, precision),
+    }
     if config.evaluation.policies != "both":
         policies = {config.evaluation.policies: policies[config.evaluation.policies]}
+    if not kernel_cache.is_compiled():
+        typer.echo(COMPILING, err=True)
     rules = build_rules(config.rules)
     games, seed = config.evaluation.games, config.run.seed
-    table = Table(title=f"{checkpoint}, iteration {contents['iteration']}, {games} games each")
-    for heading in ("policy", "opponent", "win rate", "95% interval", "mean score", "cut"):
-        table.add_column(heading, justify="left" if heading in ("policy", "opponent") else "right")
-    for name, policy in policies.items():
-        for opponent in config.evaluation.opponents:
-            result = play_matches(rules, policy, opponent, games, seed)
-            table.add_row(
-                name,
-                opponent,
-                f"{result.win_rate:.1%}",
-                f"{result.interval_low:.1%} to {result.interval_high:.1%}",
-                f"{result.mean_score:+.1f} ± {result.score_se:.1f}",
-                str(result.cut_games),
-            )
-    Console().print(table)
+    results: dict[tuple[str, str], MatchResult] = {
+        (name, opponent): play_matches(rules, policy, opponent, games, seed)
+        for name, policy in policies.items()
+        for opponent in config.evaluation.opponents
+    }
+    title = f"{checkpoint}, iteration {contents['iteration']}, {games} games each, seed {seed}"
+    _print_results(title, results)
+
+
+def _print_results(title: str, results: Mapping[tuple[str, str], "MatchResult"]) -> None:
+    """Print one row a policy and opponent, numbers as means over the games."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    names = ("policy", "opponent")
+    numbers = ("win rate", "95% interval", "points ahead", "colors opened", "points each")
+    for heading in (*names, *numbers, "steps", "games cut"):
+        table.add_column(heading, justify="left" if heading in names else "right")
+    for (policy, opponent), result in results.items():
+        table.add_row(
+            policy,
+            opponent,
+            f"{result.win_rate:.1%}",
+            f"{result.interval_low:.1%} to {result.interval_high:.1%}",
+            f"{result.mean_score:+.1f} ± {result.score_se:.1f}",
+            f"{result.opened_colors:.2f}",
+            f"{result.expedition_score:+.1f}",
+            f"{result.mean_steps:.0f}",
+            str(result.cut_games),
+        )
+    console = Console()
+    if not console.is_terminal:  # a pipe has no width: rows stay whole for whoever reads them
+        console = Console(width=max(140, len(title)))
+    console.print(table)
 
 
 @contextmanager

@@ -26,6 +26,8 @@ _Section = TypeVar("_Section")
 
 CLOSED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
+Precision = Literal["fp32", "bf16", "fp16"]
+
 
 class ConfigError(DeepCFRError):
     """A configuration that cannot be used: where it stands, what is wrong, what would be right."""
@@ -44,10 +46,12 @@ class RunConfig:
     name: str = "default"
     seed: NonNegativeInt = 0
     iterations: PositiveInt = 200
+    minutes: PositiveFloat | None = None
     out: str = "runs/default"
     overwrite: bool = False
     device: Literal["cpu", "cuda"] = "cpu"
     num_threads: PositiveInt = 1
+    precision: Precision = "fp32"
     warm_start: str | None = None
 
 
@@ -84,6 +88,7 @@ class NetworkConfig:
     activation: Literal["relu", "gelu"] = "relu"
     color_attention_layers: NonNegativeInt = 0
     color_attention_heads: PositiveInt = 4
+    shared_seats: bool = False
 
     def __post_init__(self) -> None:
         """Check that the attention heads share the hidden units evenly."""
@@ -102,16 +107,52 @@ class TraversalConfig:
     lanes: PositiveInt = 1024
     exploration: Annotated[float, Field(gt=0, le=1)] = 0.2
     num_workers: NonNegativeInt = 0
+    backend: Literal["local", "ray"] = "local"
+    ray_address: str = "auto"
     inference_backend: Literal["local", "server"] = "local"
     opponent: Literal["current", "frozen"] = "current"
     opponent_refresh_every: PositiveInt = 10
+
+    def __post_init__(self) -> None:
+        """Check that a cluster is told how many pieces to make, and reaches its networks."""
+        if self.backend == "ray" and (self.num_workers == 0 or self.inference_backend == "server"):
+            raise ValueError(
+                f"backend is ray with num_workers {self.num_workers} and inference_backend "
+                f"{self.inference_backend}; expected at least 1 and local"
+            )
+
+
+@dataclass(frozen=True, config=CLOSED)
+class EstimatorConfig:
+    """How regrets are estimated from sampled games; `traversal.py` says what each is."""
+
+    kind: Literal["outcome", "escher"] = "outcome"
+    baseline: Literal["none", "score", "learned"] = "score"
+
+    @property
+    def asks_values(self) -> bool:
+        """Whether a value network takes part."""
+        return self.kind == "escher" or self.baseline == "learned"
+
+
+@dataclass(frozen=True, config=CLOSED)
+class ValueConfig:
+    """The history-value network, where the estimator has one, and its training."""
+
+    hidden_size: PositiveInt = 512
+    num_layers: PositiveInt = 3
+    steps: PositiveInt = 200
+    batch_size: PositiveInt = 1024
+    learning_rate: PositiveFloat = 1e-3
+    trace_decay: Annotated[float, Field(ge=0, le=1)] = 0.9
+    capacity: PositiveInt = 200_000
 
 
 @dataclass(frozen=True, config=CLOSED)
 class TrainingWeightingConfig:
     """How much an iteration counts in the losses: `linear` is Linear CFR."""
 
-    kind: Literal["linear", "uniform"] = "linear"
+    kind: Literal["linear", "discounted", "uniform"] = "linear"
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -126,6 +167,7 @@ class OptimizationConfig:
     weight_decay: NonNegativeFloat = 0.0
     grad_clip: PositiveFloat = 1.0
     reinitialize_advantage: bool = True
+    concurrent: bool = False
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -134,13 +176,15 @@ class MemoryConfig:
 
     advantage_capacity: PositiveInt = 500_000
     strategy_capacity: PositiveInt = 500_000
+    keep: Literal["uniform", "latest"] = "uniform"
 
 
 @dataclass(frozen=True, config=CLOSED)
 class CheckpointConfig:
-    """What is kept: `latest.pt` after every iteration, a numbered copy every `save_every`."""
+    """What is kept: `latest.pt` every `latest_every`, a numbered copy every `save_every`."""
 
     save_latest: bool = True
+    latest_every: PositiveInt = 1
     save_every: NonNegativeInt = 0
 
 
@@ -162,6 +206,7 @@ class InferenceServerConfig:
 
     max_batch: PositiveInt = 4096
     timeout_s: PositiveFloat = 60.0
+    on_failure: Literal["stop", "local"] = "stop"
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -182,6 +227,15 @@ class CompileInferenceServerConfig:
     mode: Literal["default", "reduce-overhead"] = "default"
     fullgraph: bool = False
     dynamic: bool = True  # batch dim varies up to max_batch
+    buckets: Literal["none", "powers_of_two"] = "none"
+
+    def __post_init__(self) -> None:
+        """Check that what records fixed shapes is given fixed shapes."""
+        if self.mode == "reduce-overhead" and self.buckets == "none":
+            raise ValueError(
+                "mode is reduce-overhead, which wants batches of few sizes; "
+                "expected buckets: powers_of_two with it"
+            )
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -203,6 +257,8 @@ class DeepCFRConfig:
     encoding: EncodingConfig = field(default_factory=EncodingConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     traversal: TraversalConfig = field(default_factory=TraversalConfig)
+    estimator: EstimatorConfig = field(default_factory=EstimatorConfig)
+    value: ValueConfig = field(default_factory=ValueConfig)
     training_weighting: TrainingWeightingConfig = field(default_factory=TrainingWeightingConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -217,6 +273,21 @@ class DeepCFRConfig:
             raise ValueError(
                 "encoding.permute_colors is true, expected false with rules.remember_history, "
                 "whose features name colors"
+            )
+        if self.optimization.concurrent and self.run.precision == "fp16":
+            raise ValueError(
+                "optimization.concurrent is true, expected false with run.precision fp16: all "
+                "networks share the scale of the loss"
+            )
+        if self.optimization.concurrent and self.compile.trainer.mode == "reduce-overhead":
+            raise ValueError(
+                "optimization.concurrent is true, expected false with compile.trainer.mode "
+                "reduce-overhead, whose graphs belong to one thread"
+            )
+        if self.estimator.asks_values and self.traversal.inference_backend == "server":
+            raise ValueError(
+                "traversal.inference_backend is server, expected local with an estimator that asks "
+                "a value network"
             )
         needed, most = self.traversal.lanes, self.inference_server.max_batch
         if self.traversal.inference_backend == "server" and needed > most:

@@ -42,6 +42,7 @@ from coolrl_lost_cities.games.classic.engine import (
     EXP_WAGERS,
     EXP_WIDTH,
     HAND_SIZES,
+    L_BONUS,
     L_BONUS_CARDS,
     L_CARD_KINDS,
     L_COLORS,
@@ -66,7 +67,6 @@ from coolrl_lost_cities.games.classic.engine import (
     OVER,
     PHASE,
     RUNNING,
-    expedition_score_one,
     layout,
     legal_one,
     steps_one,
@@ -76,20 +76,7 @@ from coolrl_lost_cities.games.classic.rules import Rules
 NUM_COMMON = 5
 _NUM_SCALARS = 16
 _BYTE = 255
-
-
-@njit(cache=True)
-def _write_side(
-    lay: np.ndarray, exp: np.ndarray, still_open: int, score: int, out: np.ndarray
-) -> None:
-    """Write the six features of one expedition."""
-    cards = to_int(exp[EXP_NUMBERS]) + to_int(exp[EXP_WAGERS])
-    out[0] = exp[EXP_LAST]
-    out[1] = exp[EXP_NUMBERS]
-    out[2] = exp[EXP_POINTS]
-    out[3] = min(_BYTE, score + lay[L_COST] * (1 + lay[L_WAGERS]))
-    out[4] = max(0, lay[L_BONUS_CARDS] - cards)
-    out[5] = still_open
+_ONE = np.uint8(1)  # numba takes a signed number less an unsigned one to floating point
 
 
 @njit(cache=True)
@@ -99,7 +86,7 @@ def encode_one(lay: np.ndarray, state_R: np.ndarray, viewer: int, out_E: np.ndar
     slots = lay[L_KINDS]
     kinds = lay[L_CARD_KINDS]
     ranks = lay[L_RANKS]
-    wagers = lay[L_WAGERS]
+    wagers = np.uint8(lay[L_WAGERS])
     lowest = lay[L_LOWEST]
     pile_size = lay[L_PILE]
     other = 1 - viewer
@@ -115,7 +102,10 @@ def encode_one(lay: np.ndarray, state_R: np.ndarray, viewer: int, out_E: np.ndar
     block = 6 * slots + pile_size + _NUM_SCALARS
     top_at = 5 * slots + pile_size
     scalars = top_at + slots
-    # Views of one color: their indices are plainly not negative, which spares numba a check each.
+    most = lay[L_COST] * (1 + lay[L_WAGERS])
+    # Views of one color and of one run of features: their indices are plainly not negative, which
+    # spares numba a check each, and plain loops over bytes are what LLVM makes vectors of.
+    out_E[: colors * block] = 0
     for color in range(colors):
         first = color * slots
         out = out_E[color * block : (color + 1) * block]
@@ -126,66 +116,70 @@ def encode_one(lay: np.ndarray, state_R: np.ndarray, viewer: int, out_E: np.ndar
         piled_S = state_R[piled + first : piled + first + slots]
         my_exp = state_R[my_exps + color * EXP_WIDTH : my_exps + (color + 1) * EXP_WIDTH]
         their_exp = state_R[their_exps + color * EXP_WIDTH : their_exps + (color + 1) * EXP_WIDTH]
+        out_hand_S = out[:slots]
+        out_mine_S = out[slots : 2 * slots]
+        out_theirs_S = out[2 * slots : 3 * slots]
+        out_unseen_S = out[3 * slots : 4 * slots]
+        out_known_S = out[4 * slots : 5 * slots]
+        for slot in range(slots):
+            in_hand, in_mine, in_theirs = hand_S[slot], mine_S[slot], theirs_S[slot]
+            in_known = known_S[slot]
+            out_hand_S[slot] = in_hand
+            out_mine_S[slot] = in_mine
+            out_theirs_S[slot] = in_theirs
+            out_known_S[slot] = in_known
+            # Modulo 256, which the line below the loop puts right for the wagers.
+            out_unseen_S[slot] = _ONE - in_hand - in_mine - in_theirs - in_known - piled_S[slot]
+        out_unseen_S[0] += wagers - _ONE
         my_last = to_int(my_exp[EXP_LAST])
         their_last = to_int(their_exp[EXP_LAST])
         my_open = 0
         their_open = 0
         held = 0
         held_points = 0
-        for slot in range(slots):
-            in_hand = to_int(hand_S[slot])
-            in_mine = to_int(mine_S[slot])
-            in_theirs = to_int(theirs_S[slot])
-            in_known = to_int(known_S[slot])
-            copies = wagers if slot == 0 else 1
-            unseen = copies - in_hand - in_mine - in_theirs - in_known - to_int(piled_S[slot])
-            out[slot] = in_hand
-            out[slots + slot] = in_mine
-            out[2 * slots + slot] = in_theirs
-            out[3 * slots + slot] = unseen
-            out[4 * slots + slot] = in_known
-            out[top_at + slot] = 0
-            if slot > 0 and in_mine + in_theirs == 0:
-                rank = lowest + slot - 1
-                if slot > my_last and in_known == 0:
-                    my_open += rank
-                    if in_hand > 0:
-                        held += 1
-                        held_points += rank
-                if slot > their_last and in_hand == 0:
-                    their_open += rank
-        out[5 * slots : top_at] = 0
+        for slot in range(1, slots):
+            # There is one card of each number, so counts are 0 or 1 and stand for conditions.
+            rank = (lowest + slot - 1) * (1 - to_int(mine_S[slot] + theirs_S[slot]))
+            holds = to_int(hand_S[slot])
+            playable = rank if slot > my_last else 0
+            my_open += playable * (1 - to_int(known_S[slot]))
+            held += holds if slot > my_last else 0
+            held_points += playable * holds
+            their_open += (rank if slot > their_last else 0) * (1 - holds)
         height = to_int(state_R[lay[O_HEIGHT] + color])
-        pile_S = state_R[lay[O_PILE] + color * pile_size : lay[O_PILE] + (color + 1) * pile_size]
-        wager_at = 5 * slots + ranks
-        for i in range(height - 1, -1, -1):
-            slot = to_int(pile_S[i])
-            nearness = pile_size - height + 1 + i
-            if slot > 0:
-                out[5 * slots + slot - 1] = nearness
-            else:
-                out[wager_at] = nearness
-                wager_at += 1
         if height > 0:
+            pile = lay[O_PILE] + color * pile_size
+            pile_S = state_R[pile : pile + pile_size]
+            wager_at = 5 * slots + ranks
+            for i in range(height - 1, -1, -1):
+                slot = to_int(pile_S[i])
+                nearness = pile_size - height + 1 + i
+                if slot > 0:
+                    out[5 * slots + slot - 1] = nearness
+                else:
+                    out[wager_at] = nearness
+                    wager_at += 1
             out[top_at + to_int(pile_S[height - 1])] = 1
-        out[scalars] = height
-        out[scalars + 1] = 1 if state_R[DISCARDED] == color + 1 else 0
-        _write_side(
-            lay,
-            my_exp,
-            my_open,
-            expedition_score_one(lay, state_R, viewer, color),
-            out[scalars + 2 :],
-        )
-        _write_side(
-            lay,
-            their_exp,
-            their_open,
-            expedition_score_one(lay, state_R, other, color),
-            out[scalars + 8 :],
-        )
-        out[scalars + 14] = held
-        out[scalars + 15] = held_points
+        numbers = out[scalars:]
+        numbers[0] = height
+        numbers[1] = 1 if state_R[DISCARDED] == color + 1 else 0
+        for side in range(2):
+            # The score as in `expedition_score_one`, without the cost of ten calls.
+            exp = my_exp if side == 0 else their_exp
+            cards = to_int(exp[EXP_WAGERS]) + to_int(exp[EXP_NUMBERS])
+            points = to_int(exp[EXP_POINTS])
+            score = (points - lay[L_COST]) * (1 + to_int(exp[EXP_WAGERS])) if cards > 0 else 0
+            if cards >= lay[L_BONUS_CARDS] and cards > 0:
+                score += lay[L_BONUS]
+            out_side = numbers[2 + 6 * side : 8 + 6 * side]
+            out_side[0] = exp[EXP_LAST]
+            out_side[1] = exp[EXP_NUMBERS]
+            out_side[2] = points
+            out_side[3] = min(_BYTE, score + most)
+            out_side[4] = max(0, lay[L_BONUS_CARDS] - cards)
+            out_side[5] = my_open if side == 0 else their_open
+        numbers[14] = held
+        numbers[15] = held_points
     at = colors * block
     my_turn = running and mover == viewer
     steps = steps_one(state_R)
@@ -306,6 +300,28 @@ def _scale(rules: Rules) -> np.ndarray:
 def encoding_scale(rules: Rules) -> np.ndarray:
     """Return the float32 factor of each feature that brings it to about 0 to 1, shape (E,)."""
     return _scale(rules).copy()
+
+
+def feature_limits(rules: Rules) -> np.ndarray:
+    """Return the largest value that each feature can take, uint8 of shape (E,)."""
+    counts = [rules.num_wagers] + [1] * rules.num_ranks
+    pile = rules.cards_per_color
+    points = rules.points_per_color
+    side = [rules.num_ranks, rules.num_ranks, points, _BYTE, rules.bonus_cards, points]
+    block = (
+        counts * 5
+        + [pile] * rules.cards_per_color
+        + [1] * rules.num_kinds
+        + [pile, 1]
+        + side
+        + side
+        + [rules.num_ranks, points]
+    )
+    deck = rules.num_cards - 2 * rules.hand_size
+    common = [1, 1, deck, min(_BYTE, rules.max_steps), rules.hand_size]
+    if rules.remember_history:
+        common += [_BYTE] * (2 * rules.max_steps)
+    return np.array(block * rules.num_colors + common, np.uint8)
 
 
 def permute_colors(

@@ -1,23 +1,31 @@
+# ruff: noqa: N815 -- fields are arrays, and array names end in their axes
 """Matches of a policy against a bot, all games in lockstep.
 
-Axes: B games (two to a deal), G games in which it is the policy's turn, A actions, R record bytes,
-E features.
+Axes: B games of the match (two to a deal), G lanes, each with one game in flight, A actions,
+R record bytes, E features, D deals.
+
+A kernel carries each lane's game over the bot's moves and over moves without a choice to the next
+decision of the policy; a finished game makes room for the next one. So the policy is asked for as
+many rows as there are games in flight, half of them in each seat, until the last games run out.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from coolrl_lost_cities.games.classic import bots, engine
-from coolrl_lost_cities.games.classic.counter_rng import next_unit, streams
+from coolrl_lost_cities.games.classic.counter_rng import derive, next_unit, streams, to_int
 from coolrl_lost_cities.games.classic.deep_cfr import encoding
 from coolrl_lost_cities.games.classic.rules import Rules
 
 Policy = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 _Z95 = 1.959963984540054
+# Kernels that are called from kernels only need no way in from Python, which takes time to compile.
+_INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @dataclass(frozen=True)
@@ -27,8 +35,10 @@ class MatchResult:
     ``win_rate`` counts draws as not won. Its 95% interval is Wilson's, the number of games divided
     by the design effect of mirrored deals (never under 1). ``mean_score`` is the policy's total
     less the bot's, in points a game, ``score_se`` its standard error over deals (0 for one deal,
-    which says nothing); ``mean_points`` is the policy's own total. ``cut_games`` were ended by the
-    step limit and are scored as they stood.
+    which says nothing); ``mean_points`` is the policy's own total. ``opened_colors`` is the mean
+    number of expeditions that the policy started in a game, ``expedition_score`` the mean points of
+    a started one (0 if there was none). ``cut_games`` were ended by the step limit and are scored
+    as they stood; ``mean_steps`` counts the single steps of both players, two to a turn.
     """
 
     games: int
@@ -41,59 +51,176 @@ class MatchResult:
     mean_score: float
     score_se: float
     mean_points: float
+    opened_colors: float
+    expedition_score: float
     cut_games: int
     mean_steps: float
 
 
+# Columns of a match's outcomes, one row a game.
+_OWN, _OTHER, _OPENED, _STEPS, _CUT = range(5)
+# Places in a tally: the next game, the end of all games, the games that wait in each seat.
+_NEXT, _END, _WAITING = range(3)
+
+
+class _Match(NamedTuple):
+    lay: np.ndarray
+    bot: int
+    deal_seeds_D: np.ndarray
+    policy_words_B: np.ndarray
+    bot_words_B: np.ndarray
+    outcomes_BX: np.ndarray
+    states_GR: np.ndarray
+    game_G: np.ndarray
+    waiting_G: np.ndarray  # the seat whose decision the lane waits for, -1 when out of games
+    tally: np.ndarray
+    deck_N: np.ndarray  # scratch, like what follows
+    deck_word_1: np.ndarray
+    legal_A: np.ndarray
+
+
 def play_matches(
-    rules: Rules, policy: Policy, opponent: str, num_games: int, seed: int
+    rules: Rules, policy: Policy, opponent: str, num_games: int, seed: int, *, lanes: int = 2048
 ) -> MatchResult:
     """Play each of ``num_games / 2`` deals twice, seats swapped, sampling from the policy.
 
-    ``policy(player, features_GE, legal_GA)`` returns one row of probabilities a game; it is not
-    asked where a single action is legal. Every deal, choice of the policy and choice of the bot
-    has a generator of its own, so the first games of a longer match are those of a shorter one.
-    Raises ValueError for an odd number of games, an unknown bot and rows that are no probabilities.
+    ``policy(player, features_GE, legal_GA)`` returns one row of probabilities a game, at most
+    ``lanes`` of them, from arrays that are used again for the next call; it is not asked where a
+    single action is legal. Every deal, choice of the policy and choice of the bot has a generator
+    of its own, so the first games of a longer match are those of a shorter one, and ``lanes``, the
+    games in flight, changes nothing. Raises ValueError for an odd number of games, an unknown bot
+    and rows that are no probabilities.
     """
     if num_games < 2 or num_games % 2:
         raise ValueError(f"num_games is {num_games}; expected an even number, two games to a deal")
+    match = _new_match(rules, bots.bot_number(opponent), num_games, seed, min(lanes, num_games))
+    features_GE = np.empty((len(match.game_G), encoding.encoding_size(rules)), np.uint8)
+    legal_GA = np.empty((len(match.game_G), rules.num_actions), np.bool_)
+    lanes_G = np.empty(len(match.game_G), np.int64)
+    _start(match)
+    while match.tally[_WAITING:].any():
+        for seat in range(2):
+            count = _fill(match, seat, features_GE, legal_GA, lanes_G)
+            if count:
+                policy_GA = policy(seat, features_GE[:count], legal_GA[:count])
+                games_G = match.game_G[lanes_G[:count]]
+                actions_G = sample_actions(
+                    policy_GA, legal_GA[:count], match.policy_words_B, games_G
+                )
+                _act(match, lanes_G, actions_G)
+    return _result(match.outcomes_BX)
+
+
+def _new_match(rules: Rules, bot: int, num_games: int, seed: int, lanes: int) -> _Match:
     deal_seed, policy_seed, bot_seed = np.random.SeedSequence(seed).generate_state(3, np.uint64)
-    decks_BN = np.repeat(
-        engine.shuffle_decks(rules, streams(int(deal_seed), 0, num_games // 2)), 2, axis=0
+    tally = np.zeros(_WAITING + 2, np.int64)
+    tally[_END] = num_games
+    return _Match(
+        lay=engine.layout(rules),
+        bot=bot,
+        deal_seeds_D=streams(int(deal_seed), 0, num_games // 2),
+        policy_words_B=streams(int(policy_seed), 0, num_games),
+        bot_words_B=streams(int(bot_seed), 0, num_games),
+        outcomes_BX=np.zeros((num_games, 5), np.int32),
+        states_GR=np.zeros((lanes, engine.record_size(rules)), np.uint8),
+        game_G=np.full(lanes, -1, np.int64),
+        waiting_G=np.full(lanes, -1, np.int8),
+        tally=tally,
+        deck_N=np.empty(rules.num_cards, np.uint8),
+        deck_word_1=np.empty(1, np.uint64),
+        legal_A=np.empty(rules.num_actions, np.bool_),
     )
-    states_BR = engine.new_games(rules, decks_BN)
-    policy_words_B = streams(int(policy_seed), 0, num_games)
-    bot_words_B = streams(int(bot_seed), 0, num_games)
-    seat_B = np.arange(num_games, dtype=np.uint8) % 2
-    legal_BA = np.empty((num_games, rules.num_actions), np.bool_)
-    features_BE = np.empty((num_games, encoding.encoding_size(rules)), np.uint8)
-    count_B = np.empty(num_games, np.int32)
-    while not engine.is_over(states_BR).all():
-        encoding.observe(rules, states_BR, features_BE, legal_BA, count_B)
-        actions_B = legal_BA.argmax(axis=1).astype(np.int32)
-        ours_B = engine.players(states_BR) == seat_B
-        for player in range(2):
-            games = np.flatnonzero(ours_B & (seat_B == player) & (count_B > 1))
-            if games.size:
-                legal_GA = legal_BA[games]
-                policy_GA = policy(player, features_BE[games], legal_GA)
-                actions_B[games] = sample_actions(policy_GA, legal_GA, policy_words_B, games)
-        # The bot's generators advance only where it moves: what it does never depends on the rest.
-        theirs = np.flatnonzero(~ours_B & (count_B > 0))
-        words_G = bot_words_B[theirs]
-        actions_B[theirs] = bots.bot_actions(
-            opponent, rules, states_BR[theirs], legal_BA[theirs], words_G
-        )
-        bot_words_B[theirs] = words_G
-        engine.step(rules, states_BR, actions_B)
-    points_BP = engine.scores(rules, states_BR)
-    rows = np.arange(num_games)
-    return _result(
-        own_B=points_BP[rows, seat_B],
-        other_B=points_BP[rows, 1 - seat_B],
-        cut_games=int(engine.was_cut(states_BR).sum()),
-        mean_steps=float(engine.steps_taken(states_BR).mean()),
-    )
+
+
+@njit(**_INNER)
+def _deal_next(match: _Match, g: int) -> bool:
+    """Deal the next game of the match to a lane; say whether there was one."""
+    game = match.tally[_NEXT]
+    if game == match.tally[_END]:
+        match.game_G[g] = -1
+        match.waiting_G[g] = -1
+        return False
+    match.tally[_NEXT] += 1
+    match.game_G[g] = game
+    # As `engine.shuffle_decks` does with the seed of the deal.
+    match.deck_word_1[0] = derive(match.deal_seeds_D[game // 2], np.uint64(0))
+    engine.shuffle_one(match.lay, match.deck_word_1, 0, match.deck_N)
+    engine.deal_one(match.lay, match.deck_N, match.states_GR[g])
+    return True
+
+
+@njit(**_INNER)
+def _record(match: _Match, g: int) -> None:
+    """Write down what a finished game came to."""
+    lay, state_R = match.lay, match.states_GR[g]
+    game = match.game_G[g]
+    seat = game % 2
+    out_X = match.outcomes_BX[game]
+    out_X[_OWN] = engine.score_one(lay, state_R, seat)
+    out_X[_OTHER] = engine.score_one(lay, state_R, 1 - seat)
+    out_X[_OPENED] = engine.num_open_one(lay, state_R, seat)
+    out_X[_STEPS] = engine.steps_one(state_R)
+    out_X[_CUT] = state_R[engine.OVER] == engine.CUT
+
+
+@njit(**_INNER)
+def _run_to_choice(match: _Match, g: int) -> None:
+    """Advance one lane to a decision of the policy; refill it whenever its game ends."""
+    lay, state_R, legal_A = match.lay, match.states_GR[g], match.legal_A
+    while True:
+        if match.game_G[g] >= 0 and state_R[engine.OVER] != engine.RUNNING:
+            _record(match, g)
+            match.game_G[g] = -1
+        if match.game_G[g] < 0 and not _deal_next(match, g):
+            return
+        game = match.game_G[g]
+        seat = game % 2
+        count = engine.legal_one(lay, state_R, legal_A)
+        action = -1
+        if to_int(state_R[engine.MOVER]) != seat:
+            # Its generator advances only here: what the bot does never depends on the rest.
+            action = bots.bot_one(lay, match.bot, state_R, legal_A, match.bot_words_B, game)
+        elif count > 1:
+            match.waiting_G[g] = seat
+            match.tally[_WAITING + seat] += 1
+            return
+        else:
+            for only in range(len(legal_A)):
+                if legal_A[only]:
+                    action = only
+                    break
+        engine.step_one(lay, state_R, action)
+
+
+@njit(cache=True)
+def _start(match: _Match) -> None:
+    for g in range(len(match.game_G)):
+        _run_to_choice(match, g)
+
+
+@njit(cache=True)
+def _fill(
+    match: _Match, seat: int, features_GE: np.ndarray, legal_GA: np.ndarray, lanes_G: np.ndarray
+) -> int:
+    """Encode every game that waits in a seat; return how many there are."""
+    count = 0
+    for g in range(len(match.game_G)):
+        if match.waiting_G[g] == seat:
+            encoding.encode_one(match.lay, match.states_GR[g], seat, features_GE[count])
+            engine.legal_one(match.lay, match.states_GR[g], legal_GA[count])
+            lanes_G[count] = g
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def _act(match: _Match, lanes_G: np.ndarray, actions_G: np.ndarray) -> None:
+    """Take one action in each of the first lanes given, and go on to their next decisions."""
+    for i in range(len(actions_G)):
+        g = lanes_G[i]
+        match.tally[_WAITING + match.waiting_G[g]] -= 1
+        engine.step_one(match.lay, match.states_GR[g], to_int(actions_G[i]))
+        _run_to_choice(match, g)
 
 
 @njit(cache=True)
@@ -148,10 +275,9 @@ def sample_actions(
     return out_G
 
 
-def _result(
-    own_B: np.ndarray, other_B: np.ndarray, cut_games: int, mean_steps: float
-) -> MatchResult:
-    difference_B = own_B - other_B
+def _result(outcomes_BX: np.ndarray) -> MatchResult:
+    own_B, opened_B = outcomes_BX[:, _OWN], outcomes_BX[:, _OPENED]
+    difference_B = own_B - outcomes_BX[:, _OTHER]
     games = len(difference_B)
     won_B = difference_B > 0
     win_rate = float(won_B.mean())
@@ -169,8 +295,10 @@ def _result(
         mean_score=float(difference_B.mean()),
         score_se=spread / math.sqrt(len(by_deal)),
         mean_points=float(own_B.mean()),
-        cut_games=cut_games,
-        mean_steps=mean_steps,
+        opened_colors=float(opened_B.mean()),
+        expedition_score=float(own_B.sum()) / max(1, int(opened_B.sum())),
+        cut_games=int(outcomes_BX[:, _CUT].sum()),
+        mean_steps=float(outcomes_BX[:, _STEPS].mean()),
     )
 
 

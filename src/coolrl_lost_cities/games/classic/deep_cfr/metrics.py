@@ -12,6 +12,9 @@ from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 
 Metrics = dict[str, Any]
 
+# Times, and what an inference server did, which depends on who waited for it together.
+_BY_TIMING = ("seconds", "inference_server")
+
 
 class MetricsError(DeepCFRError, ValueError):
     """A metrics file with a line that no run writes."""
@@ -48,7 +51,7 @@ def without_times(metrics: Mapping[str, Any]) -> Metrics:
     return {
         name: without_times(value) if isinstance(value, Mapping) else value
         for name, value in metrics.items()
-        if name != "seconds" and not name.endswith(("_s", "_per_s"))
+        if name not in _BY_TIMING and not name.endswith(("_s", "_per_s"))
     }
 
 

@@ -4,23 +4,35 @@ Axes: B batch, E encoding, A actions, C colours, F features of a colour, G commo
 H hidden units, K kinds of card in a colour (wager and ranks).
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, build_rules
+from coolrl_lost_cities.games.classic.deep_cfr.config import (
+    DeepCFRConfig,
+    NetworkConfig,
+    build_rules,
+)
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import (
     color_block_size,
     encoding_scale,
     num_common_features,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.histories import history_block_size, history_scale
 from coolrl_lost_cities.games.classic.rules import Rules
 
-_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+# ReLU in place spares a step an array a layer, and its gradient wants the result alone.
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": partial(nn.ReLU, inplace=True),
+    "gelu": nn.GELU,
+}
 
 
 class DeepCFRMLP(nn.Module):
@@ -139,22 +151,51 @@ Network = DeepCFRMLP | ColorSharedNetwork
 
 
 def build_network(config: DeepCFRConfig, generator: torch.Generator | None = None) -> Network:
-    """Return a network of the configured kind, on the CPU.
+    """Return an advantage or strategy network of the configured kind, on the CPU.
 
     The weights come from the generator, or from `run.seed` without one; torch's global generator
     is left as it was.
     """
+    rules = build_rules(config.rules)
+    scale_E = torch.as_tensor(encoding_scale(rules)).float()
+    return _build(config, config.network, color_block_size(rules), scale_E, generator)
+
+
+def build_value_network(config: DeepCFRConfig, generator: torch.Generator | None = None) -> Network:
+    """Return a network from histories to the value of each action, in the configured kind.
+
+    Its sizes come from the section `value`, all else as in `build_network`.
+    """
+    rules = build_rules(config.rules)
+    settings = dataclasses.replace(
+        config.network,
+        hidden_size=config.value.hidden_size,
+        num_layers=config.value.num_layers,
+        color_attention_layers=0,
+    )
+    scale_V = torch.as_tensor(history_scale(rules)).float()
+    return _build(config, settings, history_block_size(rules), scale_V, generator)
+
+
+def _build(
+    config: DeepCFRConfig,
+    settings: NetworkConfig,
+    color_features: int,
+    feature_scale_E: Tensor,
+    generator: torch.Generator | None,
+) -> Network:
     if generator is None:
         generator = torch.Generator().manual_seed(config.run.seed)
     rules = build_rules(config.rules)
     with torch.random.fork_rng(devices=[]):  # torch.nn constructors draw from the global generator
-        network = _construct(config, rules, torch.as_tensor(encoding_scale(rules)).float())
+        network = _construct(settings, rules, color_features, feature_scale_E)
     network.reset_parameters(generator)
     return network
 
 
-def _construct(config: DeepCFRConfig, rules: Rules, feature_scale_E: Tensor) -> Network:
-    settings = config.network
+def _construct(
+    settings: NetworkConfig, rules: Rules, color_features: int, feature_scale_E: Tensor
+) -> Network:
     if settings.kind == "mlp":
         return DeepCFRMLP(
             len(feature_scale_E),
@@ -167,7 +208,7 @@ def _construct(config: DeepCFRConfig, rules: Rules, feature_scale_E: Tensor) -> 
     return ColorSharedNetwork(
         num_colors=rules.num_colors,
         num_kinds=rules.num_kinds,
-        color_features=color_block_size(rules),
+        color_features=color_features,
         common_features=num_common_features(rules),
         hidden_size=settings.hidden_size,
         num_layers=settings.num_layers,
@@ -178,11 +219,56 @@ def _construct(config: DeepCFRConfig, rules: Rules, feature_scale_E: Tensor) -> 
     )
 
 
+def answer_zero(network: Network) -> None:
+    """Make a network return 0 for every input, in place, until it is trained."""
+    heads: list[nn.Module] = (
+        [network.color_head, network.deck_head]
+        if isinstance(network, ColorSharedNetwork)
+        else [network.layers[-1]]
+    )
+    for head in heads:
+        for parameter in head.parameters():
+            nn.init.zeros_(parameter)
+
+
+class NetworkNumbers(NamedTuple):
+    """Which networks answer in a traversal: `frozen` is -1 where nobody plays by old weights,
+    `value` where the estimator asks no value network.
+    """
+
+    players: tuple[int, int]
+    frozen: tuple[int, int]
+    value: int
+
+
+def network_numbers(config: DeepCFRConfig) -> NetworkNumbers:
+    """Return the places of a run's networks in the lists that go to whoever traverses."""
+    seats = 1 if config.network.shared_seats else 2
+    players = (0, seats - 1)
+    frozen = (-1, -1)
+    count = seats
+    if config.traversal.opponent == "frozen":
+        frozen = (seats, 2 * seats - 1)
+        count += seats
+    return NetworkNumbers(players, frozen, count if config.estimator.asks_values else -1)
+
+
 def load_networks(
-    config: DeepCFRConfig, state_dicts: Sequence[Mapping[str, Tensor]]
+    config: DeepCFRConfig,
+    state_dicts: Sequence[Mapping[str, Tensor]],
+    *,
+    policies_only: bool = False,
 ) -> list[Network]:
-    """Build one network for each state_dict and load it; raises RuntimeError for other keys."""
-    networks = [build_network(config) for _ in state_dicts]
+    """Build one network for each state_dict and load it; raises RuntimeError for other keys.
+
+    They are numbered as `NetworkNumbers` says: the value network, where there is one, is last.
+    With `policies_only` there is none, however many there are.
+    """
+    value = -1 if policies_only else network_numbers(config).value
+    networks = [
+        build_value_network(config) if number == value else build_network(config)
+        for number in range(len(state_dicts))
+    ]
     for network, state_dict in zip(networks, state_dicts, strict=True):
         network.load_state_dict(state_dict)
     return networks

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from coolrl_lost_cities.games.classic.deep_cfr.networks import forward_rows
+from coolrl_lost_cities.games.classic.deep_cfr.config import Precision
+from coolrl_lost_cities.games.classic.deep_cfr.inference import Rows, pack_network
 from coolrl_lost_cities.games.classic.deep_cfr.regret import regret_matching
+from coolrl_lost_cities.games.classic.deep_cfr.softmax import softmax
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -19,25 +21,47 @@ Bool = NDArray[np.bool_]
 # (player, features_BE, legal_BA) -> probabilities_BA, zero where illegal
 Policy = Callable[[int, U8, Bool], F32]
 
+# In multiples of so many rows, a row of a forward has the same bits in any company on any CPU.
+_ROW_BLOCK = 16
 
-def average_policy(strategy_network: nn.Module) -> Policy:
-    """Return what the strategy network has learnt to play: the softmax over legal actions."""
+
+def average_policy(strategy_network: nn.Module, precision: Precision = "fp32") -> Policy:
+    """Return what the strategy network has learnt to play now: the softmax over legal actions."""
+    return softmax_policy(pack_network(strategy_network, precision))
+
+
+def softmax_policy(rows: Rows) -> Policy:
+    """Return the softmax over legal actions of what a strategy network answers."""
 
     def policy(player: int, features_BE: U8, legal_BA: Bool) -> F32:
-        logits_BA = np.where(legal_BA, forward_rows(strategy_network, features_BE), -np.inf)
-        # A row without a legal action has no maximum; it comes out as zeros.
-        top_B1 = logits_BA.max(axis=1, keepdims=True)
-        weights_BA = np.exp(logits_BA - np.where(np.isfinite(top_B1), top_B1, 0.0))
-        policy_BA: F32 = weights_BA / np.maximum(weights_BA.sum(axis=1, keepdims=True), 1e-30)
-        return policy_BA.astype(np.float32)
+        return softmax(_outputs(rows, features_BE), legal_BA)
 
     return policy
 
 
-def current_policy(advantage_networks: Sequence[nn.Module]) -> Policy:
-    """Return regret matching on each player's own advantage network: what traversals play."""
+def current_policy(
+    advantage_networks: Sequence[nn.Module], precision: Precision = "fp32"
+) -> Policy:
+    """Return regret matching on each player's own advantage network: what traversals play now."""
+    return matching_policy([pack_network(network, precision) for network in advantage_networks])
+
+
+def matching_policy(rows: Sequence[Rows]) -> Policy:
+    """Return regret matching on what each player's own advantage network answers."""
 
     def policy(player: int, features_BE: U8, legal_BA: Bool) -> F32:
-        return regret_matching(forward_rows(advantage_networks[player], features_BE), legal_BA)
+        own = rows[min(player, len(rows) - 1)]  # one network may play both seats
+        return regret_matching(_outputs(own, features_BE), legal_BA)
 
     return policy
+
+
+def _outputs(rows: Rows, features_BE: U8) -> F32:
+    """Run a forward whose rows do not depend on how many there are."""
+    count = len(features_BE)
+    spare = -count % _ROW_BLOCK
+    if spare == 0:
+        return rows(features_BE)
+    return rows(np.concatenate([features_BE, np.zeros((spare, features_BE.shape[1]), np.uint8)]))[
+        :count
+    ]

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
-I64 = NDArray[np.int64]
+I16 = NDArray[np.int16]
 Bool = NDArray[np.bool_]
 
 
 @numba.njit(cache=True, nogil=True)
-def match_listed(advantages_A: F32, actions_L: I64, num_listed: int, policy_L: F32) -> None:
+def match_listed(advantages_A: F32, actions_L: I16, num_listed: int, policy_L: F32) -> None:
     """Write the policy over the first `num_listed` entries of `actions_L` into `policy_L`.
 
     The one row both the dense wrapper below and the traversal are made of. Sums run in float64
@@ -40,7 +40,7 @@ def match_listed(advantages_A: F32, actions_L: I64, num_listed: int, policy_L: F
 @numba.njit(cache=True, nogil=True)
 def _match_rows(advantages_BA: F32, legal_BA: Bool, policy_BA: F32) -> None:
     num_rows, num_actions = legal_BA.shape
-    actions_A = np.empty(num_actions, np.int64)
+    actions_A = np.empty(num_actions, np.int16)
     listed_A = np.empty(num_actions, np.float32)
     for row in range(num_rows):
         num_listed = 0

@@ -10,6 +10,7 @@ CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
 LOG = "train.log"
 LATEST = "latest.pt"
+NETWORKS = "networks.pt"
 
 
 class RunFolderError(DeepCFRError):
@@ -66,5 +67,5 @@ def append_log(config: DeepCFRConfig, text: str) -> None:
 
 def _leftovers(folder: Path) -> list[Path]:
     """Return what a run writes, other than its config, which is replaced anyway."""
-    named = [folder / name for name in (METRICS, LOG, LATEST)]
+    named = [folder / name for name in (METRICS, LOG, LATEST, NETWORKS)]
     return [path for path in named if path.exists()] + sorted(folder.glob("iteration_*.pt"))

@@ -1,4 +1,4 @@
-"""Deep CFR (Brown et al. 2019) by outcome sampling, from the first weights to the last checkpoint.
+"""Deep CFR (Brown et al. 2019) on sampled games, from the first weights to the last checkpoint.
 
 Read `run_iteration`: everything else is what it calls, in the order in which it calls it.
 
@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
+from coolrl_lost_cities.games.classic.deep_cfr.backends import TraversalBackend
 from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import (
     CheckpointError,
+    check_same,
     load_checkpoint,
     save_checkpoint,
 )
@@ -29,38 +30,54 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import (
     build_rules,
     config_to_mapping,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.encoding import encoding_size, permute_colors
+from coolrl_lost_cities.games.classic.deep_cfr.diagnostics import (
+    explained_share,
+    first_rows,
+    sample_metrics,
+    traversal_metrics,
+)
 from coolrl_lost_cities.games.classic.deep_cfr.evaluate import play_matches
-from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceServer
-from coolrl_lost_cities.games.classic.deep_cfr.memory import Batch, ReservoirMemory
+from coolrl_lost_cities.games.classic.deep_cfr.fitting import (
+    Fit,
+    Fitter,
+    cross_entropy,
+    squared_error,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.inference import (
+    Rows,
+    check_precision,
+    training_dtype,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.memory import ReservoirMemory
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import (
     Metrics,
     PhaseTimes,
     append_metrics,
     truncate_metrics,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network, load_networks
+from coolrl_lost_cities.games.classic.deep_cfr.networks import (
+    answer_zero,
+    build_network,
+    build_value_network,
+    forward_rows,
+)
 from coolrl_lost_cities.games.classic.deep_cfr.policies import (
     Policy,
-    average_policy,
-    current_policy,
+    matching_policy,
+    softmax_policy,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.replay import build_memory, build_value_memory
+from coolrl_lost_cities.games.classic.deep_cfr.served_networks import counts_as_metrics
+from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
 from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
-    Counters,
+    BOTH,
     TraversalSamples,
     TraversalSpec,
-    max_legal_actions,
-    run_traversals,
-)
-from coolrl_lost_cities.games.classic.deep_cfr.workers import (
-    Forward,
-    TraversalPool,
-    local_forward,
-    traversal_advantages,
 )
 
-_TINY = 1e-30  # importance weights of long games may all vanish in float32
-_NEVER = -1e9  # an infinite logit times a target of zero would be no number
+_MEASURED = 2048  # samples of an iteration that tell how well a network fits
+# Powers of the iteration that regrets and policies weigh, as DCFR weighs positive regrets.
+_EXPONENTS = {"linear": (1.0, 1.0), "discounted": (1.5, 2.0), "uniform": (0.0, 0.0)}
 
 
 class DeepCFRTrainer:
@@ -73,11 +90,24 @@ class DeepCFRTrainer:
         self._config = config
         self._rules = build_rules(config.rules)
         self._device = torch.device(config.run.device)
+        check_precision(config.run.precision, self._device)
         self._out = Path(config.run.out)
         self.iteration = 0
+        self._latest_saved = 0
+        dtype = training_dtype(config.run.precision, self._device)
+        self._steps = TrainingSteps(dtype, self._device, config.optimization.grad_clip)
+        self._fitter = Fitter(
+            self._steps,
+            self._device,
+            permute_colors=config.encoding.permute_colors,
+            side_by_side=config.optimization.concurrent,
+        )
 
         rate, decay = config.optimization.learning_rate, config.optimization.weight_decay
-        self._advantage_networks = [build_network(config).to(self._device) for _ in range(2)]
+        seats = 1 if config.network.shared_seats else 2
+        self._advantage_networks = [build_network(config).to(self._device) for _ in range(seats)]
+        for network in self._advantage_networks:
+            answer_zero(network)  # the first policy is uniform, as in Brown et al. 2019
         self._strategy_network = build_network(config).to(self._device)
         self._advantage_optimizers = [
             torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
@@ -86,6 +116,12 @@ class DeepCFRTrainer:
         self._strategy_optimizer = torch.optim.AdamW(
             self._strategy_network.parameters(), lr=rate, weight_decay=decay, fused=True
         )
+        asked = 1 if config.estimator.asks_values else 0
+        self._value_networks = [build_value_network(config).to(self._device) for _ in range(asked)]
+        self._value_optimizers = [
+            torch.optim.AdamW(network.parameters(), lr=config.value.learning_rate, fused=True)
+            for network in self._value_networks
+        ]
         if config.compile.trainer.enabled:
             _warn_below_threshold(config.network)
             compile_kwargs = dict(
@@ -97,14 +133,28 @@ class DeepCFRTrainer:
                 torch.compile(net, **compile_kwargs) for net in self._advantage_networks
             ]
             self._strategy_network = torch.compile(self._strategy_network, **compile_kwargs)
+            self._value_networks = [
+                torch.compile(net, **compile_kwargs) for net in self._value_networks
+            ]
 
-        seeds = np.random.SeedSequence(config.run.seed).spawn(6)
+        seeds = np.random.SeedSequence(config.run.seed).spawn(7)
         self._traversal_seed, self._evaluation_seed, weights_seed = (_word(s) for s in seeds[:3])
         self._weights_generator = torch.Generator(self._device).manual_seed(weights_seed)
-        self._batch_generator = np.random.default_rng(seeds[3])
+        names = ("advantage", "strategy", "value")
+        spawned = seeds[3].spawn(len(names))
+        self._batch_generators = {
+            name: np.random.default_rng(seed) for name, seed in zip(names, spawned, strict=True)
+        }
         capacity = config.memory.advantage_capacity
-        self._advantage_memories = [self._memory(capacity, s) for s in seeds[4].spawn(2)]
+        self._advantage_memories = [
+            self._memory(capacity, s, config.memory.keep) for s in seeds[4].spawn(seats)
+        ]
         self._strategy_memory = self._memory(config.memory.strategy_capacity, seeds[5])
+        self._value_memory = build_value_memory(
+            self._rules,
+            asked * config.value.capacity,
+            np.random.default_rng(seeds[6]),
+        )
 
         self._opponent_snapshot: list[dict[str, Tensor]] = []
         if resume_from is not None:
@@ -114,85 +164,86 @@ class DeepCFRTrainer:
             self.warm_start(Path(config.run.warm_start))
 
         # Last, so that a checkpoint that is refused leaves no process behind.
-        self._server: InferenceServer | None = None
-        self._pool: TraversalPool | None = None
-        if config.traversal.inference_backend == "server":
-            self._server = InferenceServer(config, max(1, config.traversal.num_workers))
-        if config.traversal.num_workers > 0:
-            self._pool = TraversalPool(config, self._server.clients if self._server else None)
+        self._backend = TraversalBackend(config)
 
     def run_iteration(self) -> Metrics:
         """Sample, learn, evaluate and save once; return what goes into the metrics file."""
         self.iteration += 1
         times = PhaseTimes()
         metrics: Metrics = {"iteration": self.iteration, "seconds": times.seconds}
-        counters = []
+        counters, said = [], []
         if (self.iteration - 1) % self._config.traversal.opponent_refresh_every == 0:
             self._freeze_opponent()
-        for player in range(2):
+        for traverser in self._traversers():
+            seat = min(traverser, len(self._advantage_networks) - 1)
             with times.measure("traversal"):
-                samples = self._collect(player)
+                samples = self._collect(traverser)
             with times.measure("memory"):
-                weight = self._iteration_weight()
-                self._advantage_memories[player].add(samples.advantage, weight)
-                self._strategy_memory.add(samples.strategy, weight)
-            with times.measure("advantage_training"):
-                metrics[f"advantage_loss_{player}"] = self._train_advantage(player)
+                self._remember(seat, samples)
+            last = traverser == self._traversers()[-1]
+            metrics |= self._fit(seat, times, everything=last)
+            with times.measure("diagnostics"):
+                said.append(sample_metrics(samples) | {"explained": self._explained(seat, samples)})
             counters.append(samples.counters)
-        with times.measure("strategy_training"):
-            metrics["strategy_loss"] = self._train_strategy()
-        metrics |= self._traversal_metrics(counters, times.seconds["traversal"])
+        metrics |= traversal_metrics(counters, times.seconds["traversal"])
+        metrics["advantage_samples"] = [len(memory) for memory in self._advantage_memories]
+        metrics["strategy_samples"] = len(self._strategy_memory)
+        metrics |= {name: sum(part[name] for part in said) / len(said) for name in said[0]}
         if self._is_due(self._config.evaluation.eval_every):
             with times.measure("evaluation"):
                 metrics["evaluation"] = self._evaluate(self._evaluation_snapshot())
+        if (counts := self._backend.take_counts()) is not None:
+            metrics["inference_server"] = counts_as_metrics(counts)
         self._record(metrics, times)
         return metrics
 
-    def _collect(self, player: int) -> TraversalSamples:
-        """Traverse for one player with the networks as they are now."""
-        settings = self._config.traversal
+    def _traversers(self) -> tuple[int, ...]:
+        """Return who explores: one player after the other, or both at once."""
+        both = self._config.estimator.kind == "escher" and self._config.network.shared_seats
+        return (BOTH,) if both else (0, 1)
+
+    def _collect(self, traverser: int) -> TraversalSamples:
+        """Traverse for one player, or both, with the networks as they are now."""
+        settings, estimator = self._config.traversal, self._config.estimator
         spec = TraversalSpec(
             seed=self._traversal_seed,
             iteration=self.iteration,
-            traverser=player,
+            traverser=traverser,
             first_id=0,
             num_traversals=settings.traversals_per_iteration,
             lanes=settings.lanes,
             exploration=settings.exploration,
+            estimator=estimator.kind,
+            baseline=estimator.baseline,
+            trace_decay=self._config.value.trace_decay,
+            # Two networks answer for two players as soon as one of them is frozen.
+            shared_seats=self._config.network.shared_seats and settings.opponent == "current",
         )
-        if self._server is not None:
-            self._push_server_weights()
-        if self._pool is not None:
-            self._pool.push_weights(self._worker_payload())
-            return self._pool.collect(spec)
-        advantages = traversal_advantages(self._config, player, self._forward())
-        return run_traversals(self._rules, spec, advantages)
+        return self._backend.collect(spec, self._worker_payload()["networks"])
 
-    def _forward(self) -> Forward:
-        """Return what answers for the networks when this process traverses by itself."""
-        if self._server is not None:
-            return self._server.clients[0].forward
-        return local_forward(load_networks(self._config, self._worker_payload()["networks"]))
+    def _remember(self, seat: int, samples: TraversalSamples) -> None:
+        advantage_weight, strategy_weight = self._iteration_weights()
+        self._advantage_memories[seat].add(samples.advantage, advantage_weight)
+        self._strategy_memory.add(samples.strategy, strategy_weight)
+        if self._value_networks:
+            self._value_memory.add(samples.values)
+
+    def _fit(self, seat: int, times: PhaseTimes, *, everything: bool) -> Metrics:
+        """Fit a seat's advantage network, and once an iteration all that is not a seat's own."""
+        fits = {f"advantage_loss_{seat}": self._advantage_fit(seat)}
+        if everything:
+            if self._value_networks:
+                fits["value_loss"] = self._value_fit()
+            fits["strategy_loss"] = self._strategy_fit()
+        return dict(zip(fits, self._fitter.run(list(fits.values()), times), strict=True))
 
     def _worker_payload(self) -> dict[str, Any]:
-        """Return what the workers need: no weights where a server answers for them."""
-        if self._config.traversal.inference_backend == "server":
-            networks: list[dict[str, Tensor]] = []
-        else:
-            networks = [
-                _on_cpu(_clean_state_dict(network.state_dict()))
-                for network in self._advantage_networks
-            ]
-            networks += self._opponent_snapshot
-        return {"networks": networks}
-
-    def _push_server_weights(self) -> None:
-        """Have the server answer from the networks as they are now."""
-        assert self._server is not None
-        weights = [
-            _on_cpu(_clean_state_dict(network.state_dict())) for network in self._advantage_networks
-        ]
-        self._server.push_weights([*weights, *self._opponent_snapshot])
+        """Return the weights that traversals are played with, copied."""
+        networks, values = (
+            [_on_cpu(_clean_state_dict(network.state_dict())) for network in some]
+            for some in (self._advantage_networks, self._value_networks)
+        )
+        return {"networks": [*networks, *self._opponent_snapshot, *values]}
 
     def _freeze_opponent(self) -> None:
         """Keep the networks as they are now for the traverser's opponent, where that is wanted."""
@@ -202,77 +253,74 @@ class DeepCFRTrainer:
                 for network in self._advantage_networks
             ]
 
-    def _train_advantage(self, player: int) -> float:
-        """Fit a player's advantage network to its memory; return the mean loss."""
+    def _advantage_fit(self, seat: int) -> Fit:
+        """Return what fits an advantage network to its memory, from new weights if so wanted."""
         settings = self._config.optimization
-        network = self._advantage_networks[player]
-        optimizer = self._advantage_optimizers[player]
-        memory = self._advantage_memories[player]
         if settings.reinitialize_advantage:
-            network.reset_parameters(self._weights_generator)
-            optimizer.state.clear()
-        if len(memory) == 0:
-            return 0.0
-        # Regret matching does not see the scale of the advantages; the learning rate does.
-        scale = memory.value_scale()
-        total = torch.zeros((), device=self._device)
-        for _ in range(settings.advantage_steps):
-            batch = self._draw(memory, settings.advantage_batch_size)
-            outputs_BA = network(self._tensor(batch.features_BE))
-            loss = advantage_loss(
-                outputs_BA,
-                self._tensor(batch.targets_BA) / scale,
-                self._tensor(batch.legal_BA),
-                self._tensor(batch.weights_B),
-            )
-            total += self._step(network, optimizer, loss)
-        return total.item() / settings.advantage_steps
+            self._advantage_networks[seat].reset_parameters(self._weights_generator)
+            self._advantage_optimizers[seat].state.clear()
+        return Fit(
+            "advantage_training",
+            self._advantage_networks[seat],
+            self._advantage_optimizers[seat],
+            self._advantage_memories[seat],
+            self._batch_generators["advantage"],
+            squared_error,
+            settings.advantage_steps,
+            settings.advantage_batch_size,
+            self._target_scale(seat),
+        )
 
-    def _train_strategy(self) -> float:
-        """Fit the strategy network further to all policies played so far; return the mean loss."""
+    def _value_fit(self) -> Fit:
+        """Return what fits the value network further to the latest games."""
+        settings = self._config.value
+        return Fit(
+            "value_training",
+            self._value_networks[0],
+            self._value_optimizers[0],
+            self._value_memory,
+            self._batch_generators["value"],
+            squared_error,
+            settings.steps,
+            settings.batch_size,
+            self._rules.value_unit,
+        )
+
+    def _strategy_fit(self) -> Fit:
+        """Return what fits the strategy network further to all policies played so far."""
         settings = self._config.optimization
-        memory = self._strategy_memory
-        if len(memory) == 0:
-            return 0.0
-        total = torch.zeros((), device=self._device)
-        for _ in range(settings.strategy_steps):
-            batch = self._draw(memory, settings.strategy_batch_size)
-            outputs_BA = self._strategy_network(self._tensor(batch.features_BE))
-            loss = strategy_loss(
-                outputs_BA,
-                self._tensor(batch.targets_BA),
-                self._tensor(batch.legal_BA),
-                self._tensor(batch.weights_B),
-            )
-            total += self._step(self._strategy_network, self._strategy_optimizer, loss)
-        return total.item() / settings.strategy_steps
+        return Fit(
+            "strategy_training",
+            self._strategy_network,
+            self._strategy_optimizer,
+            self._strategy_memory,
+            self._batch_generators["strategy"],
+            cross_entropy,
+            settings.strategy_steps,
+            settings.strategy_batch_size,
+        )
 
-    def _step(self, network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
-        """Take one clipped gradient step; return the loss, detached."""
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), self._config.optimization.grad_clip)
-        optimizer.step()
-        return loss.detach()
+    def _target_scale(self, player: int) -> float:
+        """Return the points that an output of 1 stands for.
 
-    def _draw(self, memory: ReservoirMemory, batch_size: int) -> Batch:
-        """Sample a batch, its colors renamed at random where the configuration asks for that."""
-        batch = memory.sample(batch_size, self._batch_generator)
-        if not self._config.encoding.permute_colors:
-            return batch
-        order = self._batch_generator.permutation(self._rules.num_colors).tolist()
-        rules, features_BE = self._rules, batch.features_BE
-        permuted_BE, targets_BA = permute_colors(rules, features_BE, batch.targets_BA, order)
-        _, legal_BA = permute_colors(rules, features_BE, batch.legal_BA, order)
-        return Batch(permuted_BE, legal_BA, targets_BA, batch.weights_B)
+        Regret matching does not see the scale of the advantages; the learning rate does. A network
+        that goes on from its weights needs one that stays.
+        """
+        if self._config.optimization.reinitialize_advantage:
+            return self._advantage_memories[player].value_scale()
+        return self._rules.value_unit / 3
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self._device)
+    def _explained(self, player: int, samples: TraversalSamples) -> float:
+        """Return R2 of a player's network on the first of an iteration's samples."""
+        first = first_rows(samples.advantage, _MEASURED)
+        network = self._advantage_networks[player]
+        outputs_SA = forward_rows(getattr(network, "_orig_mod", network), first.features_SE)
+        return explained_share(first, outputs_SA, self._target_scale(player))
 
-    def _iteration_weight(self) -> float:
-        """Return what samples of this iteration weigh: its number in Linear CFR."""
-        linear = self._config.training_weighting.kind == "linear"
-        return float(self.iteration) if linear else 1.0
+    def _iteration_weights(self) -> tuple[float, float]:
+        """Return what advantages and policies of this iteration weigh (Brown and Sandholm 2019)."""
+        advantage, strategy = _EXPONENTS[self._config.training_weighting.kind]
+        return float(self.iteration**advantage), float(self.iteration**strategy)
 
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.iteration % every == 0
@@ -289,13 +337,17 @@ class DeepCFRTrainer:
 
     def _evaluate(self, snapshot: Mapping[str, Any]) -> Metrics:
         """Play matches with the policies of a snapshot; return the results by policy and bot."""
+        networks = [snapshot["average"], *snapshot["current"]]
+        return self._backend.answered(networks, self._play_matches)
+
+    def _play_matches(self, answers: Sequence[Rows]) -> Metrics:
+        """Do that with the strategy network's answers, then the advantage networks'."""
         settings = self._config.evaluation
         policies: dict[str, Policy] = {}
         if settings.policies in ("average", "both"):
-            network = load_networks(self._config, [snapshot["average"]])[0]
-            policies["average"] = average_policy(network)
+            policies["average"] = softmax_policy(answers[0])
         if settings.policies in ("current", "both"):
-            policies["current"] = current_policy(load_networks(self._config, snapshot["current"]))
+            policies["current"] = matching_policy(answers[1:])
         return {
             name: {
                 bot: asdict(
@@ -306,20 +358,6 @@ class DeepCFRTrainer:
             for name, policy in policies.items()
         }
 
-    def _traversal_metrics(self, counters: Sequence[Counters], seconds: float) -> Metrics:
-        """Add up what both players' traversals did."""
-        sums = {
-            name: sum(getattr(part, name) for part in counters)
-            for name in ("traversals", "nodes", "infostates", "forced_moves", "cut_games")
-        }
-        return {
-            **sums,
-            "traversals_per_s": sums["traversals"] / seconds,
-            "infostates_per_s": sums["infostates"] / seconds,
-            "advantage_samples": [len(memory) for memory in self._advantage_memories],
-            "strategy_samples": len(self._strategy_memory),
-        }
-
     def _record(self, metrics: Metrics, times: PhaseTimes) -> None:
         """Append the metrics, then save what is due.
 
@@ -328,32 +366,57 @@ class DeepCFRTrainer:
         """
         settings = self._config.checkpoint
         append_metrics(self._out / "metrics.jsonl", metrics)
+        last = self.iteration == self._config.run.iterations
         with times.measure("checkpoint"):
             if self._is_due(settings.save_every):
                 self.save(self._out / f"iteration_{self.iteration:06d}.pt")
-            if settings.save_latest:
-                self.save(self._out / "latest.pt")
+            if settings.save_latest and (last or self._is_due(settings.latest_every)):
+                self.save_latest()
+
+    def save_latest(self) -> None:
+        """Write `latest.pt` and `networks.pt`, unless this iteration's are there already."""
+        if self._latest_saved != self.iteration:
+            self.save(self._out / "latest.pt")
+            save_checkpoint(self._out / "networks.pt", self._networks_contents())
+            self._latest_saved = self.iteration
+
+    def _networks_contents(self) -> dict[str, Any]:
+        """Return what is needed to play by the networks, or to start another run from them."""
+        return {
+            "config": config_to_mapping(self._config),
+            "iteration": self.iteration,
+            "advantage_networks": [
+                _clean_state_dict(network.state_dict()) for network in self._advantage_networks
+            ],
+            "strategy_network": _clean_state_dict(self._strategy_network.state_dict()),
+            "value_networks": [
+                _clean_state_dict(network.state_dict()) for network in self._value_networks
+            ],
+        }
 
     def save(self, path: Path) -> None:
         """Write everything that `load` needs to go on bit for bit. Raises CheckpointError."""
         save_checkpoint(
             path,
-            {
-                "config": config_to_mapping(self._config),
-                "iteration": self.iteration,
-                "advantage_networks": [
-                    _clean_state_dict(network.state_dict()) for network in self._advantage_networks
-                ],
-                "strategy_network": _clean_state_dict(self._strategy_network.state_dict()),
+            self._networks_contents()
+            | {
                 "advantage_optimizers": [
                     optimizer.state_dict() for optimizer in self._advantage_optimizers
                 ],
                 "strategy_optimizer": self._strategy_optimizer.state_dict(),
                 "advantage_memories": [memory.state_dict() for memory in self._advantage_memories],
                 "strategy_memory": self._strategy_memory.state_dict(),
+                "value_optimizers": [
+                    optimizer.state_dict() for optimizer in self._value_optimizers
+                ],
+                "value_memory": self._value_memory.state_dict(),
+                "training_steps": self._steps.state_dict(),
                 "opponent_snapshot": self._opponent_snapshot,
                 "weights_generator": self._weights_generator.get_state(),
-                "batch_generator": json.dumps(self._batch_generator.bit_generator.state),
+                "batch_generators": {
+                    name: json.dumps(generator.bit_generator.state)
+                    for name, generator in self._batch_generators.items()
+                },
             },
         )
 
@@ -364,7 +427,14 @@ class DeepCFRTrainer:
         to a run with other rules, networks or memory sizes.
         """
         contents = load_checkpoint(path)
-        self._check_same(path, contents["config"], ("rules", "network", "memory"))
+        if "strategy_memory" not in contents:
+            raise CheckpointError(
+                path,
+                "holds networks alone, from which a run cannot go on",
+                "resume from latest.pt, or start afresh from these networks with run.warm_start",
+            )
+        sections = ("rules", "network", "memory", "estimator", "value")
+        check_same(path, contents["config"], config_to_mapping(self._config), sections)
         stored = contents["advantage_networks"]
         for network, state_dict in zip(self._advantage_networks, stored, strict=True):
             getattr(network, "_orig_mod", network).load_state_dict(state_dict)
@@ -379,9 +449,18 @@ class DeepCFRTrainer:
         for memory, state_dict in zip(self._advantage_memories, stored, strict=True):
             memory.load_state_dict(state_dict)
         self._strategy_memory.load_state_dict(contents["strategy_memory"])
+        stored = contents["value_networks"]
+        for network, state_dict in zip(self._value_networks, stored, strict=True):
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
+        stored = contents["value_optimizers"]
+        for optimizer, state_dict in zip(self._value_optimizers, stored, strict=True):
+            optimizer.load_state_dict(state_dict)
+        self._value_memory.load_state_dict(contents["value_memory"])
+        self._steps.load_state_dict(contents["training_steps"])
         self._opponent_snapshot = contents["opponent_snapshot"]
         self._weights_generator.set_state(contents["weights_generator"])
-        self._batch_generator.bit_generator.state = json.loads(contents["batch_generator"])
+        for name, state in contents["batch_generators"].items():
+            self._batch_generators[name].bit_generator.state = json.loads(state)
         self.iteration = contents["iteration"]
 
     def warm_start(self, path: Path) -> None:
@@ -390,7 +469,8 @@ class DeepCFRTrainer:
         Raises CheckpointError for one that cannot be read or whose networks have another shape.
         """
         contents = load_checkpoint(path)
-        self._check_same(path, contents["config"], ("rules", "network"))
+        sections = ("rules", "network", "value")
+        check_same(path, contents["config"], config_to_mapping(self._config), sections)
         for player, state_dict in enumerate(contents["advantage_networks"]):
             getattr(
                 self._advantage_networks[player], "_orig_mod", self._advantage_networks[player]
@@ -398,13 +478,14 @@ class DeepCFRTrainer:
         getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
             contents["strategy_network"]
         )
+        # Where only one of the runs has a value network, this one begins afresh.
+        stored = contents["value_networks"]
+        for network, state_dict in zip(self._value_networks, stored, strict=False):
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
 
     def close(self) -> None:
         """End the processes of the run, if it has any; a second call does nothing."""
-        if self._pool is not None:
-            self._pool.close()
-        if self._server is not None:
-            self._server.close()
+        self._backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -417,51 +498,13 @@ class DeepCFRTrainer:
     ) -> None:
         self.close()
 
-    def _check_same(self, path: Path, stored: Mapping[str, Any], sections: Sequence[str]) -> None:
-        """Raise CheckpointError for the first key of these sections that the runs do not share."""
-        own = config_to_mapping(self._config)
-        for section in sections:
-            for key, value in own[section].items():
-                was = stored.get(section, {}).get(key)
-                if was != value:
-                    raise CheckpointError(
-                        path,
-                        f"was written with {section}.{key}: {was}, this run has {value}",
-                        f"set {section}.{key} to the stored value, or start afresh",
-                    )
-
-    def _memory(self, capacity: int, seed: np.random.SeedSequence) -> ReservoirMemory:
-        rules = self._rules
-        return ReservoirMemory(
-            capacity,
-            encoding_size(rules),
-            rules.num_actions,
-            max_legal_actions(rules),
-            np.random.default_rng(seed),
-        )
-
-
-def advantage_loss(
-    outputs_BA: Tensor, targets_BA: Tensor, legal_BA: Tensor, weights_B: Tensor
-) -> Tensor:
-    """Return the weighted mean over rows of the squared error summed over legal actions.
-
-    Weights count relative to each other: their scale, which grows with the iterations, does not.
-    """
-    errors_B = ((outputs_BA - targets_BA) * legal_BA).square().sum(dim=1)
-    return (weights_B * errors_B).sum() / weights_B.sum().clamp_min(_TINY)
-
-
-def strategy_loss(
-    outputs_BA: Tensor, targets_BA: Tensor, legal_BA: Tensor, weights_B: Tensor
-) -> Tensor:
-    """Return the weighted mean over rows of the cross-entropy to the played policies, in nats.
-
-    Like the squared error of Brown et al. 2019 (sec. 5) it is smallest at the weighted average.
-    """
-    log_BA = functional.log_softmax(outputs_BA.masked_fill(~legal_BA, _NEVER), dim=1)
-    entropy_B = -(targets_BA * log_BA).sum(dim=1)
-    return (weights_B * entropy_B).sum() / weights_B.sum().clamp_min(_TINY)
+    def _memory(
+        self,
+        capacity: int,
+        seed: np.random.SeedSequence,
+        keep: Literal["uniform", "latest"] = "uniform",
+    ) -> ReservoirMemory:
+        return build_memory(self._rules, capacity, np.random.default_rng(seed), keep)
 
 
 def _on_cpu(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,26 +1,18 @@
-# ruff: noqa: N815 -- fields are arrays, and array names end in their axes
-"""Outcome-sampled traversals, all advanced in lockstep: networks in, samples out.
+"""Sampled games, all advanced in lockstep: networks in, samples out.
 
 Axes: B rows of a forward, G games in flight, N recorded decisions, S samples, E encoding width,
-A actions, L most legal actions of a state, M bytes of a packed legal mask, R bytes of a game.
+V history width, A actions, L most legal actions of a state, M bytes of a packed legal mask, R bytes
+of a game.
 
-The estimator
-    A traversal plays one whole game. Chance and the opponent act by their own probabilities, the
-    traverser by q(a) = exploration / n + (1 - exploration) sigma(a) over its n legal actions. With
-    z the value of the finished game (points, for the traverser), going backwards over the
-    traverser's decisions::
+What is sampled
+    A traversal plays one whole game. Chance acts by its own probabilities. Who explores draws from
+    q(a) = exploration / n + (1 - exploration) sigma(a) over n legal actions, who does not from
+    sigma. The traverser explores and gets regrets, by one of the estimators of `estimators.py`; the
+    other player's policy is recorded for the average strategy. With the traverser `BOTH`, both do
+    both: whose exploring decides which histories are met how often, while action values, and so the
+    regrets of each history, stay those of the policies.
 
-        w         = (v - b) / q(a*)              a* the action that was taken
-        target(a) = (1[a = a*] - sigma(a*)) w
-        v        <- b + sigma(a*) w
-
-    which is v^(a) - sum_a' sigma(a') v^(a') for the action values v^(a) = b + 1[a = a*] w: the
-    baseline-corrected estimate of Schmid et al. 2019 (eqs. 7 and 9), unbiased for every baseline b
-    that the history decides. Ours is the score as the game stands, which is free, and which is
-    what reaches the decisions upstream of an exploring action with sigma(a*) = 0: not zero.
-    Nothing is clipped, and actions that were not taken get -sigma(a*) w, not zero: without that
-    shift the mean would be (1 - sigma(a)) v(a), which is no regret.
-
+Weights of the outcome estimator
     How often an information state is visited depends on q, which moves with the iterations, and
     an average over iterations must not. So a row carries the likelihood ratio
     prod (1/n) / q(a*) of the traverser's earlier actions, uniform play against the sampling
@@ -34,6 +26,10 @@ The estimator
 
     `exact.py` computes the right-hand side for tiny games and the tests compare.
 
+    In a game of fifty decisions a player that ratio is almost always next to nothing. The escher
+    estimator goes without: all its rows weigh 1, and an information state counts in the iterations
+    in which the policy visits it (as in ARMAC, Gruslys et al. 2020).
+
 Reproducibility
     One generator a traversal, from (seed, iteration, traverser, id): how many games run at once,
     and how ids are split over processes, changes nothing, as long as a row of a forward does not
@@ -41,46 +37,62 @@ Reproducibility
     MKL in float32, on one thread, the rows of a batch of 1 to 3 differ in their last bits, and so
     do the last rows of 5, 7 or 31 in the color_shared network, while in multiples of 8 a row has
     the same bits in any place, in any company, at any batch size. So every forward has `lanes`
-    rows, rounded up to a multiple of 16, and the rows that are left over are zero.
+    rows, rounded up to a multiple of 16, or the power of two that holds the last games (16 at
+    least), and the rows that are left over are zero.
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coolrl_lost_cities.games.classic.counter_rng import derive, next_unit
-from coolrl_lost_cities.games.classic.deep_cfr.encoding import encode_one, encoding_size
-from coolrl_lost_cities.games.classic.deep_cfr.memory import NodeSamples, mask_bytes
-from coolrl_lost_cities.games.classic.deep_cfr.regret import match_listed
-from coolrl_lost_cities.games.classic.engine import (
-    CUT,
-    MOVER,
-    OVER,
-    RUNNING,
-    deal_one,
-    layout,
-    legal_one,
-    record_size,
-    shuffle_one,
-    step_one,
-    value_one,
+from coolrl_lost_cities.games.classic.counter_rng import derive
+from coolrl_lost_cities.games.classic.deep_cfr.encoding import (
+    color_block_size,
+    encoding_size,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.estimators import ESCHER, OUTCOME, Estimator
+from coolrl_lost_cities.games.classic.deep_cfr.histories import history_size
+from coolrl_lost_cities.games.classic.deep_cfr.lockstep import (
+    ASKED,
+    CUTS,
+    END_ID,
+    FORCED,
+    NEXT_ID,
+    NODES,
+    OPENED,
+    POINTS,
+    ROWS,
+    TALLY,
+    Rows,
+    RowShape,
+    Run,
+    TraversalBuffers,
+    advance,
+    grown,
+    new_games,
+    new_rows,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.memory import NodeSamples, mask_bytes
+from coolrl_lost_cities.games.classic.engine import layout
 from coolrl_lost_cities.games.classic.rules import Rules
 
 U8 = NDArray[np.uint8]
 I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
 
 # (player, features_BE, legal_BA) -> raw advantages_BA of that player. Rows past the last game are
-# all zero with nothing legal; what comes back for them is not read.
+# all zero with nothing legal; what comes back for them is not read. The arrays are to be read only,
+# and hold something else once the answer is given.
 Advantages = Callable[[int, U8, Bool], F32]
+# histories_BV -> the value of each action BA, in points for the player who moves
+ActionValues = Callable[[U8], F32]
+
+BOTH = 2  # as a traverser
 
 _ROW_BLOCK = 16
 
@@ -89,8 +101,10 @@ _ROW_BLOCK = 16
 class TraversalSpec:
     """Which traversals to run: ids `first_id` to `first_id + num_traversals - 1`.
 
-    `lanes` is the rows of a forward, rounded up to a multiple of 16. Raises ValueError for an
-    exploration outside (0, 1].
+    `lanes` is the most rows of a forward, rounded up to a multiple of 16. With `shared_seats` a
+    forward takes decisions of both players, as one network answers for both. Raises ValueError for
+    an exploration outside (0, 1], and for both players as traversers of the outcome estimator,
+    whose weights are one player's.
     """
 
     seed: int
@@ -100,212 +114,59 @@ class TraversalSpec:
     num_traversals: int
     lanes: int
     exploration: float
+    estimator: Literal["outcome", "escher"] = "outcome"
+    baseline: Literal["none", "score", "learned"] = "score"
+    trace_decay: float = 0.9
+    shared_seats: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 < self.exploration <= 1.0:
             # At 0 an action that the policy never takes is never tried: biased.
             raise ValueError(f"exploration is {self.exploration}; expected 0 < exploration <= 1")
-        if self.lanes < 1 or self.traverser not in (0, 1):
+        traversers = (0, 1, BOTH) if self.estimator == "escher" else (0, 1)
+        if self.lanes < 1 or self.traverser not in traversers:
             raise ValueError(
                 f"lanes is {self.lanes} and traverser {self.traverser}; expected lanes >= 1 and "
-                "a traverser of 0 or 1"
+                f"a traverser of {', '.join(map(str, traversers))}"
             )
+
+    @property
+    def needs_action_values(self) -> bool:
+        """Whether the estimator asks a value network."""
+        return self.estimator == "escher" or self.baseline == "learned"
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What a set of traversals did; `infostates` went through a network, `nodes` are all moves."""
+    """What a set of traversals did; `infostates` went through a network, `nodes` are all moves.
+
+    `opened_colors` and `expedition_points` add up both players' expeditions as the games ended.
+    `forward_s` is the wall time in forwards and `total_s` all of it, both added up over workers.
+    """
 
     traversals: int
     nodes: int
     infostates: int
     forced_moves: int
     cut_games: int
+    opened_colors: int
+    expedition_points: int
+    forward_s: float = field(default=0.0, compare=False)
+    total_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
 class TraversalSamples:
-    """The traverser's decisions and the opponent's, each ordered by (traversal id, step)."""
+    """The traverser's decisions and the opponent's, each ordered by (traversal id, step).
+
+    `values` are all decisions, where a value network learns from them: histories as features, the
+    action taken as the only legal one, and its return in points.
+    """
 
     advantage: NodeSamples
     strategy: NodeSamples
+    values: NodeSamples
     counters: Counters
-
-
-class _Games(NamedTuple):
-    states_GR: U8
-    words_G: U64  # generators
-    traversal_G: I64
-    last_row_G: I64  # the traverser's latest decision, -1 before the first
-    ratio_G: F64  # of the traverser's actions so far: uniform play against sampling policy
-    waiting_G: NDArray[np.int8]  # the player whose forward the game waits for, -1 when unused
-
-
-class _Rows(NamedTuple):
-    features_NE: U8
-    legal_NM: U8
-    values_NL: F32
-    weights_N: F32
-    traversal_N: I64
-    own_N: Bool  # decided by the traverser; what follows is set for these only
-    previous_N: I64  # the traverser's decision before this one in the same game
-    taken_N: I64  # place of the action among the legal ones
-    num_legal_N: I64
-    sigma_N: F64  # of the action taken
-    q_N: F64
-    baseline_N: F64
-
-
-class _Run(NamedTuple):
-    lay: I64
-    traverser: int
-    exploration: float
-    stream: np.uint64
-    games: _Games
-    features_BE: U8
-    legal_BA: Bool
-    game_B: I64
-    tally: I64
-    deck: U8  # scratch
-    legal_A: Bool  # scratch
-
-
-# Places in a tally; the last two are the games that wait for player 0 and for player 1.
-_NEXT_ID, _END_ID, _ROWS, _NODES, _FORCED, _CUT, _WAITING = range(7)
-
-
-@numba.njit(cache=True, nogil=True)
-def _finish(rows: _Rows, last_row: int, value: float) -> None:
-    """Turn the traverser's decisions of one finished game into targets, last to first."""
-    row = last_row
-    while row >= 0:
-        taken = rows.taken_N[row]
-        sigma = rows.sigma_N[row]
-        w = (value - rows.baseline_N[row]) / rows.q_N[row]
-        for i in range(rows.num_legal_N[row]):
-            rows.values_NL[row, i] = ((1.0 if i == taken else 0.0) - sigma) * w
-        value = rows.baseline_N[row] + sigma * w
-        row = rows.previous_N[row]
-
-
-@numba.njit(cache=True, nogil=True)
-def _run_to_decision(run: _Run, rows: _Rows, g: int) -> None:
-    """Advance one game over forced moves to a real decision; refill it whenever it ends."""
-    games, tally = run.games, run.tally
-    state_R = games.states_GR[g]
-    while True:
-        if games.traversal_G[g] >= 0 and state_R[OVER] != RUNNING:
-            tally[_CUT] += state_R[OVER] == CUT
-            value = np.float64(value_one(run.lay, state_R, run.traverser))
-            _finish(rows, games.last_row_G[g], value)
-            games.traversal_G[g] = -1
-        if games.traversal_G[g] < 0:
-            if tally[_NEXT_ID] == tally[_END_ID]:
-                games.waiting_G[g] = -1
-                return
-            games.traversal_G[g] = tally[_NEXT_ID]
-            games.words_G[g] = derive(run.stream, np.uint64(tally[_NEXT_ID]))
-            tally[_NEXT_ID] += 1
-            games.last_row_G[g] = -1
-            games.ratio_G[g] = 1.0
-            shuffle_one(run.lay, games.words_G, g, run.deck)
-            deal_one(run.lay, run.deck, state_R)
-        if legal_one(run.lay, state_R, run.legal_A) > 1:
-            games.waiting_G[g] = state_R[MOVER]
-            tally[_WAITING + state_R[MOVER]] += 1
-            return
-        for action in range(len(run.legal_A)):
-            if run.legal_A[action]:
-                step_one(run.lay, state_R, action)
-                break
-        tally[_NODES] += 1
-        tally[_FORCED] += 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _start(run: _Run, rows: _Rows) -> None:
-    for g in range(len(run.games.waiting_G)):
-        _run_to_decision(run, rows, g)
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill_batch(run: _Run, player: int, first_game: int) -> int:
-    """Encode games that wait for a player, from `first_game` around; return how many fitted in."""
-    num_games = len(run.games.waiting_G)
-    count = 0
-    for offset in range(num_games):
-        g = (first_game + offset) % num_games
-        if run.games.waiting_G[g] == player and count < len(run.game_B):
-            encode_one(run.lay, run.games.states_GR[g], player, run.features_BE[count])
-            legal_one(run.lay, run.games.states_GR[g], run.legal_BA[count])
-            run.game_B[count] = g
-            count += 1
-    run.features_BE[count:] = 0
-    run.legal_BA[count:] = False
-    return count
-
-
-@numba.njit(cache=True, nogil=True)
-def _draw(probability_L: F64, num_legal: int, unit: float) -> int:
-    """Return the place that a number in [0, 1) falls on; never one of probability zero."""
-    total = 0.0
-    last = 0
-    for i in range(num_legal):
-        if probability_L[i] > 0.0:
-            total += probability_L[i]
-            last = i
-            if unit < total:
-                return i
-    return last  # rounding left the sum below `unit`
-
-
-@numba.njit(cache=True, nogil=True)
-def _take_actions(run: _Run, rows: _Rows, count: int, advantages_BA: F32) -> None:
-    """Record one decision a batch row, act on it, and advance each game to its next decision."""
-    games, tally = run.games, run.tally
-    max_legal = rows.values_NL.shape[1]
-    action_L = np.empty(max_legal, np.int64)
-    policy_L = np.empty(max_legal, np.float32)
-    q_L = np.empty(max_legal, np.float64)
-    for b in range(count):
-        g = run.game_B[b]
-        row = tally[_ROWS]
-        player = games.waiting_G[g]
-        own = player == run.traverser
-        rows.legal_NM[row] = 0
-        num_legal = 0
-        for action in range(run.legal_BA.shape[1]):
-            if run.legal_BA[b, action]:
-                rows.legal_NM[row, action >> 3] |= np.uint8(1 << (action & 7))
-                action_L[num_legal] = action
-                num_legal += 1
-        match_listed(advantages_BA[b], action_L, num_legal, policy_L)
-        for i in range(num_legal):
-            q_L[i] = policy_L[i]
-            if own:
-                q_L[i] = run.exploration / num_legal + (1.0 - run.exploration) * q_L[i]
-        taken = _draw(q_L, num_legal, next_unit(games.words_G, g))
-        rows.features_NE[row] = run.features_BE[b]
-        rows.values_NL[row] = 0.0
-        rows.weights_N[row] = games.ratio_G[g]
-        rows.traversal_N[row] = games.traversal_G[g]
-        rows.own_N[row] = own
-        if own:
-            rows.previous_N[row] = games.last_row_G[g]
-            rows.taken_N[row] = taken
-            rows.num_legal_N[row] = num_legal
-            rows.sigma_N[row] = policy_L[taken]
-            rows.q_N[row] = q_L[taken]
-            rows.baseline_N[row] = value_one(run.lay, games.states_GR[g], run.traverser)
-            games.last_row_G[g] = row
-            games.ratio_G[g] /= num_legal * q_L[taken]
-        else:
-            rows.values_NL[row, :num_legal] = policy_L[:num_legal]
-        step_one(run.lay, games.states_GR[g], action_L[taken])
-        tally[_ROWS] += 1
-        tally[_NODES] += 1
-        tally[_WAITING + player] -= 1
-        _run_to_decision(run, rows, g)
 
 
 def _stream(spec: TraversalSpec) -> np.uint64:
@@ -322,38 +183,108 @@ def max_legal_actions(rules: Rules) -> int:
     return max(2 * rules.hand_size, 1 + rules.num_colors)
 
 
-def run_traversals(rules: Rules, spec: TraversalSpec, advantages: Advantages) -> TraversalSamples:
+def run_traversals(
+    rules: Rules,
+    spec: TraversalSpec,
+    advantages: Advantages,
+    action_values: ActionValues | None = None,
+    buffers: TraversalBuffers | None = None,
+) -> TraversalSamples:
     """Play the traversals of `spec` to their ends and return what they saw.
 
-    Twice `lanes` games are in flight, so that one of the players always has a full forward
-    waiting: only the last few forwards of a call are padded. A state with one legal action is
-    passed through without a forward or a sample.
+    Twice `lanes` games are in flight where each player has a network of its own, so that one of
+    them always has a full forward waiting: only the last few forwards of a call are padded. A state
+    with one legal action is passed through without a forward or a sample. With `buffers` the
+    samples are good until these are used again. Raises ValueError where the estimator needs action
+    values and there are none, or the other way round.
     """
+    if (action_values is not None) != spec.needs_action_values:
+        raise ValueError(
+            f"action_values is {action_values}; expected a value network exactly where estimator "
+            f"{spec.estimator} with baseline {spec.baseline} asks one"
+        )
+    start = time.perf_counter()
+    forward_s = 0.0
+    buffers = TraversalBuffers() if buffers is None else buffers
     run = _new_run(rules, spec)
-    rows = _no_rows(rules, 16 * len(run.games.waiting_G))
-    tally = run.tally
-    first_game = 0
-    _start(run, rows)
-    while tally[_WAITING:].any():
-        player = int(tally[_WAITING:].argmax())
-        count = _fill_batch(run, player, first_game)
-        first_game = int(run.game_B[count - 1]) + 1
-        advantages_BA = advantages(player, run.features_BE, run.legal_BA)
-        if tally[_ROWS] + count > len(rows.own_N):
-            rows = _grown(rows)
-        _take_actions(run, rows, count, advantages_BA)
+    tally, num_rows = run.tally, len(run.game_B)
+    shape = RowShape(
+        features=encoding_size(rules),
+        mask_bytes=mask_bytes(rules.num_actions),
+        histories=history_size(rules) if spec.needs_action_values else 0,
+        max_legal=max_legal_actions(rules),
+    )
+    rows = new_rows(shape, 16 * num_rows, buffers)
+    no_values_BA = np.empty((num_rows, 0), np.float32)
+    count = advance(run, rows, -1, np.empty((0, rules.num_actions), np.float32), no_values_BA)
+    while count > 0:
+        first = int(tally[ROWS])
+        size = _forward_rows(count, num_rows)
+        last = first + size
+        asked = time.perf_counter()
+        advantages_BA = advantages(
+            int(tally[ASKED]), rows.features_NE[first:last], run.legal_BA[:size]
+        )
+        values_BA = no_values_BA
+        if action_values is not None:
+            values_BA = action_values(rows.histories_NV[first:last])
+        forward_s += time.perf_counter() - asked
+        if first + count + num_rows > len(rows.action_N):
+            rows = grown(shape, rows, first + count + num_rows, buffers)
+        count = advance(run, rows, count, advantages_BA, values_BA)
+    counters = Counters(
+        traversals=spec.num_traversals,
+        nodes=int(tally[NODES]),
+        infostates=int(tally[ROWS]),
+        forced_moves=int(tally[FORCED]),
+        cut_games=int(tally[CUTS]),
+        opened_colors=int(tally[OPENED]),
+        expedition_points=int(tally[POINTS]),
+        forward_s=forward_s,
+    )
+    samples = _sorted_samples(rows, spec, counters, buffers)
+    return replace(samples, counters=replace(counters, total_s=time.perf_counter() - start))
 
-    own_N = rows.own_N[: tally[_ROWS]]
+
+def _forward_rows(count: int, num_rows: int) -> int:
+    """Return the rows of a forward: a power of two, so that few sizes are ever prepared for."""
+    return min(num_rows, max(_ROW_BLOCK, 1 << (count - 1).bit_length()))
+
+
+def _sorted_samples(
+    rows: Rows, spec: TraversalSpec, counters: Counters, buffers: TraversalBuffers
+) -> TraversalSamples:
+    # Rows of one traversal were recorded in the order of its steps, which a stable sort keeps.
+    order = np.argsort(rows.traversal_N[: counters.infostates], kind="stable")
+    learns_N = rows.decisions.learns_N[order]
+    own = order if spec.traverser == BOTH else order[learns_N]
+    others = order if spec.traverser == BOTH else order[~learns_N]
+
+    def taken(name: str, chosen: I64, values_NL: F32) -> NodeSamples:
+        return NodeSamples(
+            features_SE=buffers.taken(f"{name} features", rows.features_NE, chosen),
+            legal_SM=buffers.taken(f"{name} legal", rows.legal_NM, chosen),
+            values_SL=buffers.taken(f"{name} values", values_NL, chosen),
+            weights_S=buffers.taken(f"{name} weights", rows.weights_N, chosen),
+        )
+
     return TraversalSamples(
-        advantage=_ordered(rows, np.flatnonzero(own_N)),
-        strategy=_ordered(rows, np.flatnonzero(~own_N)),
-        counters=Counters(
-            traversals=spec.num_traversals,
-            nodes=int(tally[_NODES]),
-            infostates=int(tally[_ROWS]),
-            forced_moves=int(tally[_FORCED]),
-            cut_games=int(tally[_CUT]),
-        ),
+        advantage=taken("advantage", own, rows.decisions.regrets_NL),
+        strategy=taken("strategy", others, rows.decisions.policy_NL),
+        values=_value_samples(rows, order if spec.needs_action_values else order[:0], buffers),
+        counters=counters,
+    )
+
+
+def _value_samples(rows: Rows, chosen: I64, buffers: TraversalBuffers) -> NodeSamples:
+    action_S = rows.action_N[chosen]
+    taken_SM = np.zeros((len(chosen), rows.legal_NM.shape[1]), np.uint8)
+    taken_SM[np.arange(len(chosen)), action_S >> 3] = 1 << (action_S & 7)
+    return NodeSamples(
+        features_SE=buffers.taken("histories", rows.histories_NV, chosen),
+        legal_SM=taken_SM,
+        values_SL=rows.decisions.returns_N[chosen, None],
+        weights_S=np.ones(len(chosen), np.float32),
     )
 
 
@@ -371,6 +302,7 @@ def concatenate(parts: Sequence[TraversalSamples]) -> TraversalSamples:
     return TraversalSamples(
         advantage=joined([part.advantage for part in parts]),
         strategy=joined([part.strategy for part in parts]),
+        values=joined([part.values for part in parts]),
         counters=Counters(
             *(
                 sum(getattr(part.counters, field.name) for part in parts)
@@ -380,61 +312,26 @@ def concatenate(parts: Sequence[TraversalSamples]) -> TraversalSamples:
     )
 
 
-def _ordered(rows: _Rows, chosen: NDArray[np.int64]) -> NodeSamples:
-    # Rows of one traversal were recorded in the order of its steps, which a stable sort keeps.
-    order = chosen[np.argsort(rows.traversal_N[chosen], kind="stable")]
-    return NodeSamples(
-        features_SE=rows.features_NE[order],
-        legal_SM=rows.legal_NM[order],
-        values_SL=rows.values_NL[order],
-        weights_S=rows.weights_N[order],
-    )
-
-
-def _new_run(rules: Rules, spec: TraversalSpec) -> _Run:
+def _new_run(rules: Rules, spec: TraversalSpec) -> Run:
     num_rows = -(-spec.lanes // _ROW_BLOCK) * _ROW_BLOCK
-    num_games = min(2 * num_rows, spec.num_traversals)
-    tally = np.zeros(_WAITING + 2, np.int64)
-    tally[_NEXT_ID], tally[_END_ID] = spec.first_id, spec.first_id + spec.num_traversals
-    return _Run(
+    num_games = min(num_rows if spec.shared_seats else 2 * num_rows, spec.num_traversals)
+    tally = np.zeros(TALLY, np.int64)
+    tally[NEXT_ID], tally[END_ID] = spec.first_id, spec.first_id + spec.num_traversals
+    max_legal = max_legal_actions(rules)
+    return Run(
         lay=layout(rules),
-        traverser=spec.traverser,
+        learners=(spec.traverser in (0, BOTH), spec.traverser in (1, BOTH)),
         exploration=spec.exploration,
+        score_baseline=spec.estimator == "outcome" and spec.baseline == "score",
+        shared_seats=spec.shared_seats,
+        estimator=Estimator(OUTCOME if spec.estimator == "outcome" else ESCHER, spec.trace_decay),
+        color_size=color_block_size(rules),
         stream=_stream(spec),
-        games=_Games(
-            states_GR=np.zeros((num_games, record_size(rules)), np.uint8),
-            words_G=np.zeros(num_games, np.uint64),
-            traversal_G=np.full(num_games, -1, np.int64),
-            last_row_G=np.full(num_games, -1, np.int64),
-            ratio_G=np.ones(num_games, np.float64),
-            waiting_G=np.full(num_games, -1, np.int8),
-        ),
-        features_BE=np.empty((num_rows, encoding_size(rules)), np.uint8),
+        games=new_games(rules, num_games, max_legal),
         legal_BA=np.empty((num_rows, rules.num_actions), np.bool_),
         game_B=np.zeros(num_rows, np.int64),
         tally=tally,
         deck=np.empty(rules.num_cards, np.uint8),
-        legal_A=np.empty(rules.num_actions, np.bool_),
+        policy_L=np.empty(max_legal, np.float32),
+        q_L=np.empty(max_legal, np.float64),
     )
-
-
-def _no_rows(rules: Rules, capacity: int) -> _Rows:
-    return _Rows(
-        features_NE=np.empty((capacity, encoding_size(rules)), np.uint8),
-        legal_NM=np.empty((capacity, mask_bytes(rules.num_actions)), np.uint8),
-        values_NL=np.empty((capacity, max_legal_actions(rules)), np.float32),
-        weights_N=np.empty(capacity, np.float32),
-        traversal_N=np.empty(capacity, np.int64),
-        own_N=np.empty(capacity, np.bool_),
-        previous_N=np.empty(capacity, np.int64),
-        taken_N=np.empty(capacity, np.int64),
-        num_legal_N=np.empty(capacity, np.int64),
-        sigma_N=np.empty(capacity, np.float64),
-        q_N=np.empty(capacity, np.float64),
-        baseline_N=np.empty(capacity, np.float64),
-    )
-
-
-def _grown(rows: _Rows) -> _Rows:
-    """Return the same rows in arrays of twice the capacity."""
-    return _Rows(*(np.concatenate([array, np.empty_like(array)]) for array in rows))

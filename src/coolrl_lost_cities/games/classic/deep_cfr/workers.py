@@ -13,24 +13,33 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, build_rules
+from coolrl_lost_cities.games.classic.deep_cfr.config import (
+    DeepCFRConfig,
+    Precision,
+    build_rules,
+)
 from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
-from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceClient
-from coolrl_lost_cities.games.classic.deep_cfr.networks import Network, forward_rows, load_networks
+from coolrl_lost_cities.games.classic.deep_cfr.inference import pack_network
+from coolrl_lost_cities.games.classic.deep_cfr.inference_server import (
+    InferenceClient,
+    InferenceServerLost,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.lockstep import TraversalBuffers
+from coolrl_lost_cities.games.classic.deep_cfr.networks import load_networks, network_numbers
 from coolrl_lost_cities.games.classic.deep_cfr.processes import (
     exit_reason,
-    pack_weights,
     start_process,
     stop_process,
-    unpack_weights,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.shared_objects import Receipt, SharedObject
 from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
+    ActionValues,
     Advantages,
     TraversalSamples,
     TraversalSpec,
@@ -65,6 +74,14 @@ class WorkerFailed(DeepCFRError):
         super().__init__(f"traversal worker {index} failed:\n{text}")
 
 
+class WorkerLostServer(WorkerFailed):
+    """A worker's inference server is gone or late; the worker itself is well."""
+
+
+class _LostServer(str):
+    """The traceback of a worker that lost its inference server."""
+
+
 class Forward(Protocol):
     """Whatever answers for numbered networks: `InferenceClient.forward`, or networks at hand."""
 
@@ -76,22 +93,56 @@ class Forward(Protocol):
 def traversal_advantages(config: DeepCFRConfig, traverser: int, forward: Forward) -> Advantages:
     """Say which network answers for which player when one of them traverses.
 
-    Networks 0 and 1 are the players' current ones. With `traversal.opponent: frozen` the snapshots
-    are 2 and 3, and the traverser's opponent plays by its own.
+    With `traversal.opponent: frozen` the traverser's opponent plays by its snapshot.
     """
+    numbers = network_numbers(config)
     frozen = config.traversal.opponent == "frozen"
 
     def advantages(player: int, features_BE: U8, legal_BA: Bool) -> F32:
-        return forward(player + 2 if frozen and player != traverser else player, features_BE)
+        asked = numbers.frozen if frozen and player != traverser else numbers.players
+        return forward(asked[player], features_BE)
 
     return advantages
 
 
-def local_forward(networks: Sequence[torch.nn.Module]) -> Forward:
-    """Answer from networks in this process, as they are at the time of each call."""
+def traversal_action_values(config: DeepCFRConfig, forward: Forward) -> ActionValues | None:
+    """Return the value network's answers in points, where the estimator asks for them."""
+    number = network_numbers(config).value
+    if number < 0:
+        return None
+    unit = build_rules(config.rules).value_unit
+
+    def action_values(histories_BV: U8) -> F32:
+        return forward(number, histories_BV) * np.float32(unit)
+
+    return action_values
+
+
+def run_with_networks(
+    config: DeepCFRConfig,
+    spec: TraversalSpec,
+    forward: Forward,
+    buffers: TraversalBuffers | None = None,
+) -> TraversalSamples:
+    """Run traversals, all questions to networks answered by `forward`.
+
+    With `buffers` the samples are good until these are used again.
+    """
+    return run_traversals(
+        build_rules(config.rules),
+        spec,
+        traversal_advantages(config, spec.traverser, forward),
+        traversal_action_values(config, forward),
+        buffers,
+    )
+
+
+def local_forward(networks: Sequence[torch.nn.Module], precision: Precision = "fp32") -> Forward:
+    """Answer from networks in this process, with their weights as they are now."""
+    rows = [pack_network(network, precision) for network in networks]
 
     def forward(network: int, features_BE: U8) -> F32:
-        return forward_rows(networks[network], features_BE)
+        return rows[network](features_BE)
 
     return forward
 
@@ -106,8 +157,31 @@ def split_spec(spec: TraversalSpec, parts: int) -> list[TraversalSpec]:
     ]
 
 
+class _Weights(NamedTuple):
+    """The message that new weights lie in the memory that the owner shares with all workers."""
+
+    version: int
+    receipt: Receipt
+
+
+class _Job(NamedTuple):
+    """Traversals to be run with the weights of a version."""
+
+    version: int
+    spec: TraversalSpec
+
+
+class _Worker(NamedTuple):
+    process: SpawnProcess
+    connection: Connection
+    samples: SharedObject
+
+
 class TraversalPool:
     """Owns `traversal.num_workers` processes; use it in a `with` block or call `close`.
+
+    Weights go to all workers through one shared memory, and each worker's samples come back through
+    one of its own; the pipes carry what is about them.
 
     With the server backend it takes one client a worker and no weights.
     """
@@ -118,13 +192,17 @@ class TraversalPool:
         num_workers = config.traversal.num_workers
         if clients is not None and len(clients) != num_workers:
             raise ValueError(f"got {len(clients)} clients, expected one a worker: {num_workers}")
-        self._workers: list[tuple[SpawnProcess, Connection]] = []
+        self._version = 0
+        self._weights = SharedObject()
+        self._workers: list[_Worker] = []
         for index in range(num_workers):
             ours, theirs = Pipe()
-            arguments = (config, theirs, clients[index] if clients is not None else None)
+            samples = SharedObject()
+            client = clients[index] if clients is not None else None
+            arguments = (config, theirs, self._weights, samples, client)
             process = start_process(_work, arguments, f"traversal-worker-{index}")
             theirs.close()  # with a copy here, nobody would notice the worker's end
-            self._workers.append((process, ours))
+            self._workers.append(_Worker(process, ours, samples))
 
     def push_weights(self, payload: Mapping[str, Any]) -> None:
         """Give every worker `{"networks": [state_dict, ...]}`, in the order they are numbered.
@@ -132,32 +210,43 @@ class TraversalPool:
         The tensors are copied before this returns. Raises WorkerFailed for keys that do not fit,
         WorkerDied.
         """
-        message = pack_weights(dict(payload))
+        arrays = [
+            {name: tensor.detach().cpu().numpy() for name, tensor in state_dict.items()}
+            for state_dict in payload["networks"]
+        ]
+        message = _Weights(self._version + 1, self._weights.put(arrays))
         for index in range(len(self._workers)):
             self._send(index, message)
         self._answers(len(self._workers))
+        self._version += 1
 
     def collect(self, spec: TraversalSpec) -> TraversalSamples:
         """Run the traversals and return their samples in order of their ids.
 
-        Raises WorkerFailed with the traceback when a worker raised, WorkerDied when one is gone.
+        Raises WorkerFailed with the traceback when a worker raised, WorkerLostServer when that was
+        its inference server's fault, WorkerDied when one is gone.
         """
         chunks = split_spec(spec, len(self._workers))
         for index, chunk in enumerate(chunks):
-            self._send(index, chunk)
-        return concatenate(self._answers(len(chunks)))
+            self._send(index, _Job(self._version, chunk))
+        answers = zip(self._workers, self._answers(len(chunks)), strict=False)
+        # Joining copies: what is returned does not change with the next call.
+        return concatenate([worker.samples.get(receipt) for worker, receipt in answers])
 
     @property
     def pids(self) -> list[int | None]:
         """The workers' process ids."""
-        return [process.pid for process, _ in self._workers]
+        return [worker.process.pid for worker in self._workers]
 
     def close(self) -> None:
         """End the processes; a second call does nothing."""
-        for _, connection in self._workers:
-            connection.close()  # all at once, so that they end side by side
+        for worker in self._workers:
+            worker.connection.close()  # all at once, so that they end side by side
         while self._workers:
-            stop_process(*self._workers.pop())
+            worker = self._workers.pop()
+            stop_process(worker.process, worker.connection)
+            worker.samples.close()
+        self._weights.close()
 
     def __enter__(self) -> Self:
         return self
@@ -170,8 +259,8 @@ class TraversalPool:
     ) -> None:
         self.close()
 
-    def _send(self, index: int, message: bytes | TraversalSpec) -> None:
-        process, connection = self._workers[index]
+    def _send(self, index: int, message: _Weights | _Job) -> None:
+        process, connection, _ = self._workers[index]
         try:
             connection.send(message)
         except OSError as error:
@@ -179,7 +268,7 @@ class TraversalPool:
 
     def _answers(self, count: int) -> list[Any]:
         """Wait for one answer from each of the first workers, so that none is left over."""
-        waiting = {connection: index for index, (_, connection) in enumerate(self._workers[:count])}
+        waiting = {worker.connection: i for i, worker in enumerate(self._workers[:count])}
         answers: list[Any] = [None] * count
         failures: dict[int, str] = {}
         while waiting:
@@ -188,35 +277,56 @@ class TraversalPool:
                 try:
                     answers[index], failure = ready.recv()
                 except (EOFError, OSError) as error:
-                    process = self._workers[index][0]
+                    process = self._workers[index].process
                     raise WorkerDied(index, process.pid, exit_reason(process)) from error
                 if failure is not None:
                     failures[index] = failure
         if failures:
             first = min(failures)
-            raise WorkerFailed(first, failures[first])
+            lost = isinstance(failures[first], _LostServer)
+            raise (WorkerLostServer if lost else WorkerFailed)(first, failures[first])
         return answers
 
 
-def _work(config: DeepCFRConfig, owner: Connection, client: InferenceClient | None) -> None:
-    """Answer messages by (result, None) or (None, traceback) until the owner's pipe closes."""
+def _work(
+    config: DeepCFRConfig,
+    owner: Connection,
+    weights: SharedObject,
+    samples: SharedObject,
+    client: InferenceClient | None,
+) -> None:
+    """Answer messages by (result, None) or (None, traceback) until the owner's pipe closes.
+
+    The result of traversals is the receipt of their samples.
+    """
     torch.set_num_threads(1)
-    rules = build_rules(config.rules)
-    networks: list[Network] = []
-    forward = client.forward if client is not None else local_forward(networks)
+    forward: Forward = client.forward if client is not None else local_forward([])
+    buffers = TraversalBuffers()
+    version = 0
     while True:
         try:
             message = owner.recv()
-            result: TraversalSamples | None = None
+            result: Receipt | None = None
             failure: str | None = None
             try:
-                if isinstance(message, bytes):
-                    networks[:] = load_networks(config, unpack_weights(message)["networks"])
+                if isinstance(message, _Weights):
+                    arrays = weights.get(message.receipt)
+                    networks = load_networks(config, [_tensors(network) for network in arrays])
+                    if client is None:
+                        forward = local_forward(networks, config.run.precision)
+                    version = message.version
+                elif message.version != version:
+                    raise RuntimeError(f"has weights {version}, expected {message.version}")
                 else:
-                    ask = traversal_advantages(config, message.traverser, forward)
-                    result = run_traversals(rules, message, ask)
+                    result = samples.put(run_with_networks(config, message.spec, forward, buffers))
+            except InferenceServerLost:
+                failure = _LostServer(traceback.format_exc())
             except Exception:
                 failure = traceback.format_exc()
             owner.send((result, failure))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return
+
+
+def _tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

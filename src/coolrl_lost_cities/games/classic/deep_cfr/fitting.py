@@ -1,0 +1,127 @@
+"""Networks fitted to their memories, one after the other or side by side.
+
+Axes: B batch rows, E encoding, A actions.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from coolrl_lost_cities.games.classic.deep_cfr.memory import Batch, ReservoirMemory, empty_batch
+from coolrl_lost_cities.games.classic.deep_cfr.metrics import PhaseTimes
+from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
+
+# (outputs_BA, targets_BA, legal_BA, weights_B) -> loss
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+_TINY = 1e-30  # importance weights of long games may all vanish in float32
+_NEVER = -1e9  # an infinite logit times a target of zero would be no number
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """So many steps of one network on batches of one memory, drawn with a generator of its own.
+
+    Targets are divided by `scale`, the units of the memory that an output of 1 stands for.
+    """
+
+    phase: str
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    memory: ReservoirMemory
+    generator: np.random.Generator
+    loss: Loss
+    num_steps: int
+    batch_size: int
+    scale: float = 1.0
+
+
+class Fitter:
+    """Does fits, each network's batches in arrays that are filled again and again."""
+
+    def __init__(
+        self,
+        steps: TrainingSteps,
+        device: torch.device,
+        *,
+        permute_colors: bool,
+        side_by_side: bool,
+    ) -> None:
+        self._steps = steps
+        self._device = device
+        self._permute_colors = permute_colors
+        self._side_by_side = side_by_side
+        self._batches: dict[str, Batch] = {}
+
+    def run(self, fits: Sequence[Fit], times: PhaseTimes) -> list[float]:
+        """Do the fits and return their mean losses; a memory without rows gives 0.
+
+        Side by side each has a thread: torch lets go of the interpreter while it computes, and
+        what one fit does never depends on the others, so the results are the same.
+        """
+        if not self._side_by_side or len(fits) == 1:
+            return [self._run_one(fit, times) for fit in fits]
+        # OpenMP counts its threads for each of ours anew; more than the run's would change bits.
+        each = torch.get_num_threads()
+        with ThreadPoolExecutor(len(fits), "fit", torch.set_num_threads, (each,)) as threads:
+            return list(threads.map(lambda fit: self._run_one(fit, times), fits))
+
+    def _run_one(self, fit: Fit, times: PhaseTimes) -> float:
+        if len(fit.memory) == 0:
+            return 0.0
+        total = torch.zeros((), device=self._device)
+        with times.measure(fit.phase):
+            for _ in range(fit.num_steps):
+                batch = self._draw(fit)
+                outputs_BA = self._steps.outputs(fit.network, self._tensor(batch.features_BE))
+                loss = fit.loss(
+                    outputs_BA,
+                    self._tensor(batch.targets_BA) / fit.scale,
+                    self._tensor(batch.legal_BA),
+                    self._tensor(batch.weights_B),
+                )
+                total += self._steps.take(fit.network, fit.optimizer, loss)
+            return total.item() / fit.num_steps
+
+    def _draw(self, fit: Fit) -> Batch:
+        """Sample a batch; its arrays are good until the fit's next one."""
+        if fit.phase not in self._batches:
+            pinned = self._device.type == "cuda"
+            self._batches[fit.phase] = empty_batch(fit.memory.shape, fit.batch_size, pinned=pinned)
+        return fit.memory.sample(
+            fit.batch_size,
+            fit.generator,
+            permute_colors=self._permute_colors,
+            out=self._batches[fit.phase],
+        )
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
+
+
+def squared_error(
+    outputs_BA: Tensor, targets_BA: Tensor, legal_BA: Tensor, weights_B: Tensor
+) -> Tensor:
+    """Return the weighted mean over rows of the squared error summed over legal actions.
+
+    Weights count relative to each other: their scale, which grows with the iterations, does not.
+    """
+    errors_B = ((outputs_BA - targets_BA) * legal_BA).square().sum(dim=1)
+    return (weights_B * errors_B).sum() / weights_B.sum().clamp_min(_TINY)
+
+
+def cross_entropy(
+    outputs_BA: Tensor, targets_BA: Tensor, legal_BA: Tensor, weights_B: Tensor
+) -> Tensor:
+    """Return the weighted mean over rows of the cross-entropy to the played policies, in nats.
+
+    Like the squared error of Brown et al. 2019 (sec. 5) it is smallest at the weighted average.
+    """
+    log_BA = functional.log_softmax(outputs_BA.masked_fill(~legal_BA, _NEVER), dim=1)
+    entropy_B = -(targets_BA * log_BA).sum(dim=1)
+    return (weights_B * entropy_B).sum() / weights_B.sum().clamp_min(_TINY)

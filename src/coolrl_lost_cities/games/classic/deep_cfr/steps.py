@@ -1,0 +1,54 @@
+"""Optimizer steps in the precision of the run: products in 16 bits where that pays, sums in 32.
+
+Axes: B batch rows, E encoding, A actions.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class TrainingSteps:
+    """How the networks of a run are trained. Weights and what the optimizer keeps are float32.
+
+    `dtype` is what products are computed in. In float16 small gradients would vanish, so the loss
+    is scaled up as far as they stay finite; the scale is state, shared by all networks.
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device, grad_clip: float) -> None:
+        self._device = device
+        self._dtype = dtype
+        self._grad_clip = grad_clip
+        self._scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+
+    def outputs(self, network: nn.Module, features_BE: Tensor) -> Tensor:
+        """Run a forward that can be trained on; float32 BA comes out."""
+        if self._dtype == torch.float32:
+            outputs_BA: Tensor = network(features_BE)
+            return outputs_BA
+        with torch.autocast(self._device.type, self._dtype):
+            outputs_BA = network(features_BE)
+        return outputs_BA.float()
+
+    def take(self, network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+        """Take one clipped gradient step; return the loss, detached.
+
+        In float16 a step whose gradients are not finite is left out and the scale lowered.
+        """
+        optimizer.zero_grad()
+        self._scaler.scale(loss).backward()
+        self._scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(network.parameters(), self._grad_clip)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        return loss.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scale of the loss and its history; nothing outside of float16."""
+        return self._scaler.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a stored state. One of another precision is no reason to refuse."""
+        if state and self._scaler.is_enabled():
+            self._scaler.load_state_dict(state)
