@@ -132,6 +132,27 @@ def test_a_run_writes_its_folder(small, tmp_path):
     assert f"iterations: 2\n  out: {out}\n" in (out / "config.yaml").read_text()
 
 
+def test_no_iteration_begins_after_the_minutes_of_a_run(small, tmp_path):
+    out = tmp_path / "run"
+    result = train(small, out, "run.iterations=1000", "run.minutes=1e-6", "run.overwrite=true")
+    assert result.exit_code == 0, result.output
+    stopped = re.search(r"stopped after iteration (\d+): run.minutes have passed", result.output)
+    assert stopped
+    assert load_checkpoint(out / "latest.pt")["iteration"] == int(stopped[1]) <= 1
+    # What was stopped goes on, for as long again.
+    again = cli(
+        "train",
+        "--resume",
+        out / "latest.pt",
+        "--set",
+        "run.minutes=null",
+        "--set",
+        "run.iterations=2",
+    )
+    assert again.exit_code == 0, again.output
+    assert "finished iteration 2 of 2" in again.output
+
+
 def test_checkpoints_and_payloads_hold_plain_keys(small, tmp_path):
     out = tmp_path / "run"
     result = train(small, out, "run.iterations=1", "traversal.opponent=frozen")
