@@ -308,15 +308,18 @@ def _parsed_fields(lines: Iterable[str]) -> list[ast.stmt]:
 
 
 def _check_shape(source: Source, node: ast.ClassDef, lines: list[str]) -> None:
-    wanted = _parsed_fields(lines)
-    seen = _fields(node)
-    for index in range(max(len(wanted), len(seen))):
-        left = seen[index] if index < len(seen) else None
-        right = wanted[index] if index < len(wanted) else None
-        if left is None or right is None or not same_tree(left, right):
-            has = f"has `{text_of(source, left)}`" if left else "ends"
-            plans = f"plans `{ast.unparse(right)}`" if right else "plans nothing more"
-            raise _taken(source, node.name, f"it {has} where the plan {plans}", left or node)
+    """Refuse a class that lacks what the plan declares; main may have added what has a default."""
+    seen = {ast.unparse(field.target): field for field in _fields(node)}
+    for wanted in _parsed_fields(lines):
+        field = seen.pop(ast.unparse(wanted.target), None)
+        if field is None or not same_tree(field, wanted):
+            has = f"has `{text_of(source, field)}`" if field else "has nothing"
+            why = f"it {has} where the plan plans `{ast.unparse(wanted)}`"
+            raise _taken(source, node.name, why, field or node)
+    for field in seen.values():
+        if field.value is None:
+            why = f"its `{text_of(source, field)}` has no default, so nothing can make one"
+            raise _taken(source, node.name, why, field)
 
 
 def _taken(source: Source, name: str, why: str, node: ast.AST | None = None) -> NeedsPerson:

@@ -129,7 +129,9 @@ def test_a_run_writes_its_folder(small, tmp_path):
     )
     assert "average against random: " in log[3]
     assert log[-1].endswith("finished iteration 2 of 2")
-    assert f"iterations: 2\n  out: {out}\n" in (out / "config.yaml").read_text()
+    stored = (out / "config.yaml").read_text()
+    assert "\n  iterations: 2\n" in stored
+    assert f"\n  out: {out}\n" in stored
 
 
 def test_no_iteration_begins_after_the_minutes_of_a_run(small, tmp_path):

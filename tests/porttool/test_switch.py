@@ -221,6 +221,32 @@ def test_what_does_not_fit_is_refused(switch: SwitchPlan, onto: str, message: st
     assert message in str(refusal.value)
 
 
+GROWN = """\
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass
+class CompileTrainerConfig:
+    buckets: {buckets}
+    enabled: bool = False
+    mode: Literal["a", "b"] = "a"
+
+
+@dataclass
+class LabConfig:
+    size: int = 3
+"""
+
+
+def test_a_class_that_main_has_added_to_is_the_switchs_still(switch: SwitchPlan) -> None:
+    after = declared(flat(switch), GROWN.format(buckets='str = "none"'))
+    assert after.count("class CompileTrainerConfig:") == 1
+    assert '    buckets: str = "none"\n    enabled: bool = False\n' in after
+    with pytest.raises(NeedsPerson, match=r"its `buckets: str` has no default"):
+        declared(flat(switch), GROWN.format(buckets="str"))
+
+
 def test_settings_that_have_the_section_keep_their_bytes(switch: SwitchPlan) -> None:
     data = (CASES / "branch/configs/default.yaml").read_bytes()
     assert declare_yaml(data, switch) == data

@@ -14,6 +14,9 @@ from porttool.deciding.dataflow.values import Unknown, Value, grown
 # So many answers may be worked out, those that are worked out anew counted; files of a usual
 # size need some thousands.
 _BUDGET = 200_000
+# So many questions may wait for one another, at some ten calls each. Where a debugger or a compiler
+# looks at every call, as torch's does in a process that has used it, calls fill the C stack.
+_DEEPEST = 400
 _ENTANGLED: Value = {Unknown("the files are too entangled to follow it", sure=True): None}
 
 
@@ -51,7 +54,10 @@ class Answers:
             return known
         self._known[key] = {}
         self._compute[key] = compute
-        self._work_out(key)
+        if len(self._open) < _DEEPEST:
+            self._work_out(key)
+        else:
+            self._stale[key] = None  # who asks is asked again when this has grown
         return self._known[key]
 
     def use(self, key: Hashable) -> None:
