@@ -303,8 +303,9 @@ def _class_text(name: str, lines: list[str], docstring: str, idiom: Idiom) -> st
     return "\n".join([f"{head}class {name}{idiom.bases}:", *body, *lines])
 
 
-def _parsed_fields(lines: Iterable[str]) -> list[ast.stmt]:
-    return [ast.parse(textwrap.dedent(line)).body[0] for line in lines]
+def _parsed_fields(lines: Iterable[str]) -> list[ast.AnnAssign]:
+    bodies = [ast.parse(textwrap.dedent(line)).body for line in lines]
+    return [node for body in bodies for node in body if isinstance(node, ast.AnnAssign)]
 
 
 def _check_shape(source: Source, node: ast.ClassDef, lines: list[str]) -> None:
