@@ -121,7 +121,7 @@ def test_an_unknown_section_fails_with_the_nearest_one(tmp_path):
 def test_a_key_like_no_other_gets_no_false_hint(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load_config(written(tmp_path, "encoding: {zzz: 1}\n"))
-    assert caught.value.problem == "unknown key (known: permute_colors)"
+    assert caught.value.problem == "unknown key (known: permute_colors, without)"
 
 
 @pytest.mark.parametrize(

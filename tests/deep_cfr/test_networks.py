@@ -6,6 +6,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import build_rules, load_c
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import (
     encoding_scale,
     encoding_size,
+    kept_features,
     permute_colors,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.networks import (
@@ -39,6 +40,23 @@ def test_one_value_an_action_from_integer_features(overrides):
     assert outputs_BA.shape == (5, 106)
     assert outputs_BA.dtype == torch.float32
     assert torch.equal(network(features.float()), outputs_BA)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "color_shared"])
+@pytest.mark.parametrize("group", ["unseen", "known", "piles", "summaries"])
+def test_networks_do_not_see_the_features_they_go_without(kind: str, group: str) -> None:
+    config = load_config(None, [*MLP, f"network.kind={kind}", f"encoding.without=[{group}]"])
+    rules = build_rules(config.rules)
+    hidden_E = ~kept_features(rules, [group])
+    assert 0 < hidden_E.sum() < len(hidden_E) / 3
+    features_BE = some_features(rules, 5)
+    changed_BE = np.where(hidden_E, features_BE + 1, features_BE).astype(np.uint8)
+    network = build_network(config)
+    np.testing.assert_array_equal(
+        forward_rows(network, features_BE), forward_rows(network, changed_BE)
+    )
+    seeing = build_network(load_config(None, [*MLP, f"network.kind={kind}"]))
+    assert (forward_rows(seeing, features_BE) != forward_rows(seeing, changed_BE)).any()
 
 
 def test_mlp_computes_what_it_says():

@@ -195,6 +195,23 @@ def test_every_estimator_resumes_as_if_it_had_not_stopped(
     assert differences(unbroken, resumed) == []
 
 
+def test_a_linear_schedule_ends_at_nothing_and_survives_a_resume(tmp_path: Path) -> None:
+    linear = (
+        "optimization.schedule=linear",
+        "run.iterations=4",
+        "optimization.learning_rate=0.004",
+    )
+    unbroken = run(config_in(tmp_path / "whole", *ESCHER, *linear), 4)
+    halves = config_in(tmp_path / "halves", *ESCHER, *linear)
+    run(halves, 2)
+    assert differences(unbroken, run(halves, 4, tmp_path / "halves" / "latest.pt")) == []
+    rates = [line["learning_rate"] for line in lines(halves)]
+    assert rates == pytest.approx([0.004, 0.003, 0.002, 0.001])
+    for name, rate in (("value", 2.5e-4), ("advantage", 0.001)):
+        (optimizer,) = unbroken[f"{name}_optimizers"]
+        assert optimizer["param_groups"][0]["lr"] == pytest.approx(rate)
+
+
 def test_training_side_by_side_changes_nothing(tmp_path: Path) -> None:
     one_by_one = run(config_in(tmp_path / "one", *ESCHER), 3)
     concurrent = config_in(tmp_path / "together", *ESCHER, "optimization.concurrent=true")

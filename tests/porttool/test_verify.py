@@ -389,9 +389,10 @@ def test_commits_that_a_person_added_extend_the_report(make_port: MakePort) -> N
 
 def test_progress_names_each_step_from_any_thread(make_port: MakePort) -> None:
     port = make_port({"src/trainer.py": "x = 2\n"}, CHECKS)
+    before = set(threading.enumerate())  # what other tests of this process have left running
     port.verify()
     assert port.steps == ["precondition", "proof by syntax", "quick"]
-    assert threading.active_count() == 1
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.slow

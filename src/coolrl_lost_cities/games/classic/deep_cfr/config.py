@@ -76,6 +76,7 @@ class EncodingConfig:
     """How information states reach the networks."""
 
     permute_colors: bool = False
+    without: list[Literal["unseen", "known", "piles", "summaries"]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -164,6 +165,7 @@ class OptimizationConfig:
     advantage_steps: PositiveInt = 200
     strategy_steps: PositiveInt = 200
     learning_rate: PositiveFloat = 1e-3
+    schedule: Literal["constant", "linear"] = "constant"
     weight_decay: NonNegativeFloat = 0.0
     grad_clip: PositiveFloat = 1.0
     reinitialize_advantage: bool = True

@@ -302,6 +302,27 @@ def encoding_scale(rules: Rules) -> np.ndarray:
     return _scale(rules).copy()
 
 
+def kept_features(rules: Rules, without: Sequence[str]) -> np.ndarray:
+    """Return which features are in none of the named groups, bool of shape (E,).
+
+    `unseen` counts the cards nobody has seen, `known` those known to be in the opponent's hand,
+    `piles` the cards of the piles in their order, `summaries` what follows from the rest: scores,
+    points and numbers that are still open.
+    """
+    slots, scalars = rules.num_kinds, 6 * rules.num_kinds + rules.cards_per_color
+    groups = {
+        "unseen": slice(3 * slots, 4 * slots),
+        "known": slice(4 * slots, 5 * slots),
+        "piles": slice(5 * slots, 5 * slots + rules.cards_per_color),
+        "summaries": slice(scalars + 2, scalars + _NUM_SCALARS),
+    }
+    block = np.ones(color_block_size(rules), np.bool_)
+    for name in without:
+        block[groups[name]] = False
+    common = np.ones(num_common_features(rules), np.bool_)
+    return np.concatenate([np.tile(block, rules.num_colors), common])
+
+
 def feature_limits(rules: Rules) -> np.ndarray:
     """Return the largest value that each feature can take, uint8 of shape (E,)."""
     counts = [rules.num_wagers] + [1] * rules.num_ranks

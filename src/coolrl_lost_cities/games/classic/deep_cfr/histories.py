@@ -58,11 +58,14 @@ def history_size(rules: Rules) -> int:
     return encoding_size(rules) + rules.num_card_kinds
 
 
-def history_scale(rules: Rules) -> np.ndarray:
-    """Return the float32 factor of each feature that brings it to about 0 to 1, shape (V,)."""
+def history_scale(rules: Rules, kept_E: np.ndarray) -> np.ndarray:
+    """Return the float32 factor of each feature that brings it to about 0 to 1, shape (V,).
+
+    It is 0 for features of the information state that are not kept.
+    """
     hand = np.ones(rules.num_kinds, np.float32)
     hand[0] = 1.0 / max(1, rules.num_wagers)
-    return _extended(rules, encoding_scale(rules), hand)
+    return _extended(rules, encoding_scale(rules) * kept_E, hand)
 
 
 def history_limits(rules: Rules) -> np.ndarray:

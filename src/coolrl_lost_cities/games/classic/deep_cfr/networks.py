@@ -23,6 +23,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import (
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import (
     color_block_size,
     encoding_scale,
+    kept_features,
     num_common_features,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.histories import history_block_size, history_scale
@@ -157,7 +158,7 @@ def build_network(config: DeepCFRConfig, generator: torch.Generator | None = Non
     is left as it was.
     """
     rules = build_rules(config.rules)
-    scale_E = torch.as_tensor(encoding_scale(rules)).float()
+    scale_E = torch.as_tensor(encoding_scale(rules) * _kept(config)).float()
     return _build(config, config.network, color_block_size(rules), scale_E, generator)
 
 
@@ -173,8 +174,12 @@ def build_value_network(config: DeepCFRConfig, generator: torch.Generator | None
         num_layers=config.value.num_layers,
         color_attention_layers=0,
     )
-    scale_V = torch.as_tensor(history_scale(rules)).float()
+    scale_V = torch.as_tensor(history_scale(rules, _kept(config))).float()
     return _build(config, settings, history_block_size(rules), scale_V, generator)
+
+
+def _kept(config: DeepCFRConfig) -> NDArray[np.bool_]:
+    return kept_features(build_rules(config.rules), config.encoding.without)
 
 
 def _build(

@@ -171,6 +171,7 @@ class DeepCFRTrainer:
         self.iteration += 1
         times = PhaseTimes()
         metrics: Metrics = {"iteration": self.iteration, "seconds": times.seconds}
+        metrics["learning_rate"] = self._set_learning_rates()
         counters, said = [], []
         if (self.iteration - 1) % self._config.traversal.opponent_refresh_every == 0:
             self._freeze_opponent()
@@ -220,6 +221,20 @@ class DeepCFRTrainer:
             shared_seats=self._config.network.shared_seats and settings.opponent == "current",
         )
         return self._backend.collect(spec, self._worker_payload()["networks"])
+
+    def _set_learning_rates(self) -> float:
+        """Give every optimizer its rate for this iteration; return the advantage networks'."""
+        settings, run = self._config.optimization, self._config.run
+        linear = settings.schedule == "linear"
+        share = 1 - (self.iteration - 1) / run.iterations if linear else 1.0
+        for rate, optimizers in (
+            (settings.learning_rate, [*self._advantage_optimizers, self._strategy_optimizer]),
+            (self._config.value.learning_rate, self._value_optimizers),
+        ):
+            for optimizer in optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * share
+        return settings.learning_rate * share
 
     def _remember(self, seat: int, samples: TraversalSamples) -> None:
         advantage_weight, strategy_weight = self._iteration_weights()
@@ -433,7 +448,7 @@ class DeepCFRTrainer:
                 "holds networks alone, from which a run cannot go on",
                 "resume from latest.pt, or start afresh from these networks with run.warm_start",
             )
-        sections = ("rules", "network", "memory", "estimator", "value")
+        sections = ("rules", "encoding", "network", "memory", "estimator", "value")
         check_same(path, contents["config"], config_to_mapping(self._config), sections)
         stored = contents["advantage_networks"]
         for network, state_dict in zip(self._advantage_networks, stored, strict=True):
