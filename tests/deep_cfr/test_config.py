@@ -203,6 +203,24 @@ def test_sections_that_do_not_go_together_are_refused():
 
 
 @pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["run.precision=fp16"], "concurrent is true, expected false with run.precision fp16"),
+        (["compile.trainer.mode=reduce-overhead"], "expected false with compile.trainer.mode"),
+        (
+            ["estimator.kind=escher", "network.shared_seats=true", "traversal.opponent=frozen"],
+            "opponent is frozen, expected current with estimator.kind escher",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(overrides, message):
+    alone = ["optimization.concurrent=true"]
+    assert load_config(None, alone).optimization.concurrent
+    with pytest.raises(ConfigError, match=message):
+        load_config(None, [*alone, *overrides])
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "cannot be read (No such file or directory)"),

@@ -94,7 +94,7 @@ def test_a_resumed_run_equals_an_unbroken_one(tmp_path: Path, overrides: tuple[s
     broken = config_in(tmp_path / "broken", *overrides)
     half = run(broken, 2)
     assert len(differences(half, whole)) > 10
-    assert half["strategy_memory"]["num_seen"] > 600  # the reservoirs have begun to replace
+    assert half["strategy_memories"][0]["num_seen"] > 600  # the reservoirs have begun to replace
     again = run(broken, 4, resume_from=tmp_path / "broken" / "latest.pt")
     assert differences(again, whole) == []
     assert lines(broken) == lines(unbroken)
@@ -180,7 +180,12 @@ ESCHER = (
         ("estimator.baseline=learned", *ESCHER[2:7]),
         ("estimator.kind=escher", *ESCHER[2:7]),
         ("network.shared_seats=true",),
-        ("traversal.opponent=frozen", "traversal.opponent_refresh_every=2", *ESCHER),
+        (
+            "traversal.opponent=frozen",
+            "traversal.opponent_refresh_every=2",
+            "estimator.kind=escher",
+            *ESCHER[2:7],
+        ),
         (*ESCHER, "training_weighting.kind=discounted", "encoding.permute_colors=true"),
     ],
     ids=["learned", "escher", "shared", "frozen", "all"],
@@ -257,6 +262,15 @@ def test_workers_and_servers_change_nothing(tmp_path: Path, overrides: tuple[str
     config = config_in(tmp_path / "run", refresh, *overrides)
     assert differences(run(config, 3), wanted) == []
     assert lines(config) == lines(wanted_config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["local", "server"])
+def test_workers_and_servers_answer_for_value_networks_too(tmp_path: Path, backend: str) -> None:
+    alone = run(config_in(tmp_path / "alone", *ESCHER), 2)
+    processes = ("traversal.num_workers=2", f"traversal.inference_backend={backend}")
+    together = run(config_in(tmp_path / "together", *ESCHER, *processes), 2)
+    assert differences(alone, together) == []
 
 
 @pytest.mark.parametrize("opponent", ["current", "frozen"])

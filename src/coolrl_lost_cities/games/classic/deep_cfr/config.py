@@ -151,9 +151,18 @@ class ValueConfig:
 
 @dataclass(frozen=True, config=CLOSED)
 class TrainingWeightingConfig:
-    """How much an iteration counts in the losses: `linear` is Linear CFR."""
+    """How much an iteration counts in the losses; `linear` is Linear CFR."""
 
     kind: Literal["linear", "discounted", "uniform"] = "linear"
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """The powers of the iteration that its regrets and its policies weigh.
+
+        `discounted` weighs regrets as Discounted CFR weighs positive ones (Brown and Sandholm
+        2019, alpha 1.5 and gamma 2).
+        """
+        return {"linear": (1.0, 1.0), "discounted": (1.5, 2.0), "uniform": (0.0, 0.0)}[self.kind]
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -286,10 +295,11 @@ class DeepCFRConfig:
                 "optimization.concurrent is true, expected false with compile.trainer.mode "
                 "reduce-overhead, whose graphs belong to one thread"
             )
-        if self.estimator.asks_values and self.traversal.inference_backend == "server":
+        both = self.estimator.kind == "escher" and self.network.shared_seats
+        if both and self.traversal.opponent == "frozen":
             raise ValueError(
-                "traversal.inference_backend is server, expected local with an estimator that asks "
-                "a value network"
+                "traversal.opponent is frozen, expected current with estimator.kind escher and "
+                "network.shared_seats, where both players of a game learn"
             )
         needed, most = self.traversal.lanes, self.inference_server.max_batch
         if self.traversal.inference_backend == "server" and needed > most:

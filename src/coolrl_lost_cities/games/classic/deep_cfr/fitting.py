@@ -104,6 +104,13 @@ class Fitter:
         return torch.from_numpy(array).to(self._device)
 
 
+def set_learning_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
+    """Give optimizers their rate for the steps to come."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+
 def squared_error(
     outputs_BA: Tensor, targets_BA: Tensor, legal_BA: Tensor, weights_B: Tensor
 ) -> Tensor:

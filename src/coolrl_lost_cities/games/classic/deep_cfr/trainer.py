@@ -8,10 +8,8 @@ Axes: B batch rows, A actions.
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -36,11 +34,11 @@ from coolrl_lost_cities.games.classic.deep_cfr.diagnostics import (
     sample_metrics,
     traversal_metrics,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.evaluate import play_matches
 from coolrl_lost_cities.games.classic.deep_cfr.fitting import (
     Fit,
     Fitter,
     cross_entropy,
+    set_learning_rate,
     squared_error,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.inference import (
@@ -48,7 +46,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.inference import (
     check_precision,
     training_dtype,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.memory import ReservoirMemory
+from coolrl_lost_cities.games.classic.deep_cfr.matches import play_all
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import (
     Metrics,
     PhaseTimes,
@@ -61,11 +59,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.networks import (
     build_value_network,
     forward_rows,
 )
-from coolrl_lost_cities.games.classic.deep_cfr.policies import (
-    Policy,
-    matching_policy,
-    softmax_policy,
-)
 from coolrl_lost_cities.games.classic.deep_cfr.replay import build_memory, build_value_memory
 from coolrl_lost_cities.games.classic.deep_cfr.served_networks import counts_as_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
@@ -76,12 +69,10 @@ from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
 )
 
 _MEASURED = 2048  # samples of an iteration that tell how well a network fits
-# Powers of the iteration that regrets and policies weigh, as DCFR weighs positive regrets.
-_EXPONENTS = {"linear": (1.0, 1.0), "discounted": (1.5, 2.0), "uniform": (0.0, 0.0)}
 
 
 class DeepCFRTrainer:
-    """A run: two advantage networks, a strategy network, their memories, and any processes.
+    """A run: advantage, value and strategy networks, their memories, and any processes.
 
     Use it in a `with` block or call `close`. Writes only below `run.out`, which must exist.
     """
@@ -145,15 +136,16 @@ class DeepCFRTrainer:
         self._batch_generators = {
             name: np.random.default_rng(seed) for name, seed in zip(names, spawned, strict=True)
         }
-        capacity = config.memory.advantage_capacity
+        memory, rules = config.memory, self._rules
         self._advantage_memories = [
-            self._memory(capacity, s, config.memory.keep) for s in seeds[4].spawn(seats)
+            build_memory(rules, memory.advantage_capacity, np.random.default_rng(seed), memory.keep)
+            for seed in seeds[4].spawn(seats)
         ]
-        self._strategy_memory = self._memory(config.memory.strategy_capacity, seeds[5])
+        self._strategy_memory = build_memory(
+            rules, memory.strategy_capacity, np.random.default_rng(seeds[5])
+        )
         self._value_memory = build_value_memory(
-            self._rules,
-            asked * config.value.capacity,
-            np.random.default_rng(seeds[6]),
+            rules, asked * config.value.capacity, np.random.default_rng(seeds[6])
         )
 
         self._opponent_snapshot: list[dict[str, Tensor]] = []
@@ -181,8 +173,7 @@ class DeepCFRTrainer:
                 samples = self._collect(traverser)
             with times.measure("memory"):
                 self._remember(seat, samples)
-            last = traverser == self._traversers()[-1]
-            metrics |= self._fit(seat, times, everything=last)
+            metrics |= self._fit(seat, times, everything=traverser == self._traversers()[-1])
             with times.measure("diagnostics"):
                 said.append(sample_metrics(samples) | {"explained": self._explained(seat, samples)})
             counters.append(samples.counters)
@@ -227,19 +218,15 @@ class DeepCFRTrainer:
         settings, run = self._config.optimization, self._config.run
         linear = settings.schedule == "linear"
         share = 1 - (self.iteration - 1) / run.iterations if linear else 1.0
-        for rate, optimizers in (
-            (settings.learning_rate, [*self._advantage_optimizers, self._strategy_optimizer]),
-            (self._config.value.learning_rate, self._value_optimizers),
-        ):
-            for optimizer in optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * share
+        policies = [*self._advantage_optimizers, self._strategy_optimizer]
+        set_learning_rate(policies, settings.learning_rate * share)
+        set_learning_rate(self._value_optimizers, self._config.value.learning_rate * share)
         return settings.learning_rate * share
 
     def _remember(self, seat: int, samples: TraversalSamples) -> None:
-        advantage_weight, strategy_weight = self._iteration_weights()
-        self._advantage_memories[seat].add(samples.advantage, advantage_weight)
-        self._strategy_memory.add(samples.strategy, strategy_weight)
+        advantage, strategy = self._config.training_weighting.exponents
+        self._advantage_memories[seat].add(samples.advantage, float(self.iteration**advantage))
+        self._strategy_memory.add(samples.strategy, float(self.iteration**strategy))
         if self._value_networks:
             self._value_memory.add(samples.values)
 
@@ -315,27 +302,22 @@ class DeepCFRTrainer:
             settings.strategy_batch_size,
         )
 
-    def _target_scale(self, player: int) -> float:
+    def _target_scale(self, seat: int) -> float:
         """Return the points that an output of 1 stands for.
 
         Regret matching does not see the scale of the advantages; the learning rate does. A network
         that goes on from its weights needs one that stays.
         """
         if self._config.optimization.reinitialize_advantage:
-            return self._advantage_memories[player].value_scale()
+            return self._advantage_memories[seat].value_scale()
         return self._rules.value_unit / 3
 
-    def _explained(self, player: int, samples: TraversalSamples) -> float:
-        """Return R2 of a player's network on the first of an iteration's samples."""
+    def _explained(self, seat: int, samples: TraversalSamples) -> float:
+        """Return R2 of a seat's network on the first of an iteration's samples."""
         first = first_rows(samples.advantage, _MEASURED)
-        network = self._advantage_networks[player]
+        network = self._advantage_networks[seat]
         outputs_SA = forward_rows(getattr(network, "_orig_mod", network), first.features_SE)
-        return explained_share(first, outputs_SA, self._target_scale(player))
-
-    def _iteration_weights(self) -> tuple[float, float]:
-        """Return what advantages and policies of this iteration weigh (Brown and Sandholm 2019)."""
-        advantage, strategy = _EXPONENTS[self._config.training_weighting.kind]
-        return float(self.iteration**advantage), float(self.iteration**strategy)
+        return explained_share(first, outputs_SA, self._target_scale(seat))
 
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.iteration % every == 0
@@ -357,21 +339,8 @@ class DeepCFRTrainer:
 
     def _play_matches(self, answers: Sequence[Rows]) -> Metrics:
         """Do that with the strategy network's answers, then the advantage networks'."""
-        settings = self._config.evaluation
-        policies: dict[str, Policy] = {}
-        if settings.policies in ("average", "both"):
-            policies["average"] = softmax_policy(answers[0])
-        if settings.policies in ("current", "both"):
-            policies["current"] = matching_policy(answers[1:])
-        return {
-            name: {
-                bot: asdict(
-                    play_matches(self._rules, policy, bot, settings.games, self._evaluation_seed)
-                )
-                for bot in settings.opponents
-            }
-            for name, policy in policies.items()
-        }
+        settings, seed = self._config.evaluation, self._evaluation_seed
+        return play_all(self._rules, settings, seed, answers[0], answers[1:])
 
     def _record(self, metrics: Metrics, times: PhaseTimes) -> None:
         """Append the metrics, then save what is due.
@@ -409,23 +378,28 @@ class DeepCFRTrainer:
             ],
         }
 
+    def _stored_parts(self) -> dict[str, list[Any]]:
+        """Return what a run needs to go on, beside its networks and generators."""
+        return {
+            "advantage_optimizers": self._advantage_optimizers,
+            "strategy_optimizers": [self._strategy_optimizer],
+            "value_optimizers": self._value_optimizers,
+            "advantage_memories": self._advantage_memories,
+            "strategy_memories": [self._strategy_memory],
+            "value_memories": [self._value_memory],
+            "training_steps": [self._steps],
+        }
+
     def save(self, path: Path) -> None:
         """Write everything that `load` needs to go on bit for bit. Raises CheckpointError."""
         save_checkpoint(
             path,
             self._networks_contents()
             | {
-                "advantage_optimizers": [
-                    optimizer.state_dict() for optimizer in self._advantage_optimizers
-                ],
-                "strategy_optimizer": self._strategy_optimizer.state_dict(),
-                "advantage_memories": [memory.state_dict() for memory in self._advantage_memories],
-                "strategy_memory": self._strategy_memory.state_dict(),
-                "value_optimizers": [
-                    optimizer.state_dict() for optimizer in self._value_optimizers
-                ],
-                "value_memory": self._value_memory.state_dict(),
-                "training_steps": self._steps.state_dict(),
+                name: [part.state_dict() for part in parts]
+                for name, parts in self._stored_parts().items()
+            }
+            | {
                 "opponent_snapshot": self._opponent_snapshot,
                 "weights_generator": self._weights_generator.get_state(),
                 "batch_generators": {
@@ -442,7 +416,7 @@ class DeepCFRTrainer:
         to a run with other rules, networks or memory sizes.
         """
         contents = load_checkpoint(path)
-        if "strategy_memory" not in contents:
+        if "strategy_memories" not in contents:
             raise CheckpointError(
                 path,
                 "holds networks alone, from which a run cannot go on",
@@ -456,22 +430,12 @@ class DeepCFRTrainer:
         getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
             contents["strategy_network"]
         )
-        stored = contents["advantage_optimizers"]
-        for optimizer, state_dict in zip(self._advantage_optimizers, stored, strict=True):
-            optimizer.load_state_dict(state_dict)
-        self._strategy_optimizer.load_state_dict(contents["strategy_optimizer"])
-        stored = contents["advantage_memories"]
-        for memory, state_dict in zip(self._advantage_memories, stored, strict=True):
-            memory.load_state_dict(state_dict)
-        self._strategy_memory.load_state_dict(contents["strategy_memory"])
         stored = contents["value_networks"]
         for network, state_dict in zip(self._value_networks, stored, strict=True):
             getattr(network, "_orig_mod", network).load_state_dict(state_dict)
-        stored = contents["value_optimizers"]
-        for optimizer, state_dict in zip(self._value_optimizers, stored, strict=True):
-            optimizer.load_state_dict(state_dict)
-        self._value_memory.load_state_dict(contents["value_memory"])
-        self._steps.load_state_dict(contents["training_steps"])
+        for name, parts in self._stored_parts().items():
+            for part, state in zip(parts, contents[name], strict=True):
+                part.load_state_dict(state)
         self._opponent_snapshot = contents["opponent_snapshot"]
         self._weights_generator.set_state(contents["weights_generator"])
         for name, state in contents["batch_generators"].items():
@@ -486,10 +450,9 @@ class DeepCFRTrainer:
         contents = load_checkpoint(path)
         sections = ("rules", "network", "value")
         check_same(path, contents["config"], config_to_mapping(self._config), sections)
-        for player, state_dict in enumerate(contents["advantage_networks"]):
-            getattr(
-                self._advantage_networks[player], "_orig_mod", self._advantage_networks[player]
-            ).load_state_dict(state_dict)
+        stored = contents["advantage_networks"]
+        for network, state_dict in zip(self._advantage_networks, stored, strict=True):
+            getattr(network, "_orig_mod", network).load_state_dict(state_dict)
         getattr(self._strategy_network, "_orig_mod", self._strategy_network).load_state_dict(
             contents["strategy_network"]
         )
@@ -505,21 +468,8 @@ class DeepCFRTrainer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _memory(
-        self,
-        capacity: int,
-        seed: np.random.SeedSequence,
-        keep: Literal["uniform", "latest"] = "uniform",
-    ) -> ReservoirMemory:
-        return build_memory(self._rules, capacity, np.random.default_rng(seed), keep)
 
 
 def _on_cpu(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:

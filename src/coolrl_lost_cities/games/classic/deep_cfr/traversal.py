@@ -89,7 +89,8 @@ Bool = NDArray[np.bool_]
 # all zero with nothing legal; what comes back for them is not read. The arrays are to be read only,
 # and hold something else once the answer is given.
 Advantages = Callable[[int, U8, Bool], F32]
-# histories_BV -> the value of each action BA, in points for the player who moves
+# histories_BV -> the value of each action BA, in points for the player who moves; an array that no
+# later question changes
 ActionValues = Callable[[U8], F32]
 
 BOTH = 2  # as a traverser
@@ -222,12 +223,13 @@ def run_traversals(
         size = _forward_rows(count, num_rows)
         last = first + size
         asked = time.perf_counter()
-        advantages_BA = advantages(
-            int(tally[ASKED]), rows.features_NE[first:last], run.legal_BA[:size]
-        )
+        # In this order: what `advantages` answers need only be good until the next question.
         values_BA = no_values_BA
         if action_values is not None:
             values_BA = action_values(rows.histories_NV[first:last])
+        advantages_BA = advantages(
+            int(tally[ASKED]), rows.features_NE[first:last], run.legal_BA[:size]
+        )
         forward_s += time.perf_counter() - asked
         if first + count + num_rows > len(rows.action_N):
             rows = grown(shape, rows, first + count + num_rows, buffers)
