@@ -240,7 +240,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
     one = run(config_in(tmp_path / "one"), 1)
     other = run(config_in(tmp_path / "other", "run.seed=1"), 1)
     differing = differences(one, other)
-    for part in ("strategy_network", "advantage_networks[0]", "strategy_memory.records"):
+    for part in ("strategy_network", "advantage_networks[0]", "strategy_memories[0].records"):
         assert any(part in path for path in differing)
 
 
