@@ -14,8 +14,8 @@ from porttool.deciding.dataflow.values import Unknown, Value, grown
 # So many answers may be worked out, those that are worked out anew counted; files of a usual
 # size need some thousands.
 _BUDGET = 200_000
-# So many questions may wait for one another, at some ten calls each. Where a debugger or a compiler
-# looks at every call, as torch's does in a process that has used it, calls fill the C stack.
+# So many questions may wait for one another, at some ten calls each: however long a chain is, it
+# takes a bounded part of the stack.
 _DEEPEST = 400
 _ENTANGLED: Value = {Unknown("the files are too entangled to follow it", sure=True): None}
 
