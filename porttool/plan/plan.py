@@ -168,14 +168,14 @@ class PlanDocument(Part):
     name: PortName
     experiment: ExperimentPlan
     onto: Branch = "main"
-    wrapper: WrapperPlan = WrapperPlan()
+    wrapper: WrapperPlan = Field(default_factory=dict, validate_default=True)
     switch: SwitchDocument | None = None
     variants: tuple[VariantPlan, ...] = ()
     precondition: PreconditionPlan | None = None
     patches: tuple[RepoPath, ...] = ()
     exclude: tuple[RepoPath, ...] = ()
     answers: Mapping[StrictStr, Answer] = {}
-    verify: VerifyPlan = VerifyPlan()
+    verify: VerifyPlan = Field(default_factory=dict, validate_default=True)
 
     @model_validator(mode="after")
     def _names_differ(self) -> PlanDocument:
