@@ -37,11 +37,8 @@ finally:
 if TYPE_CHECKING:
     from porttool.git.repo import Repository
     from porttool.plan.plan import Plan
-    from porttool.report import Look, Report
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MAX_LOOKS = 8
-LINE = 110
 
 app = typer.Typer(
     name="porttool",
@@ -155,7 +152,9 @@ def apply(
 
                 show(terminal(applied.report))
             elif applied.outcome == "created":
-                say(*_summary(applied.report))
+                from porttool.review.text import summary
+
+                say(*summary(applied.report))
             say(applied.message)
         raise typer.Exit(applied.exit_code)
 
@@ -173,6 +172,12 @@ def verify(
         ),
     ] = None,
     despite_precondition: Despite = False,
+    bench: Annotated[
+        bool, typer.Option("--bench", help="Measure too what the switch saves (verify.bench).")
+    ] = False,
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Measure too whether training drifts (verify.drift).")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check the review branch and give a verdict.
@@ -191,6 +196,8 @@ def verify(
                 # Not resolved: a link in an environment's bin folder is what selects it.
                 python=python.absolute() if python else None,
                 despite_precondition=despite_precondition,
+                bench=bench,
+                drift=drift,
                 progress=progress,
             )
         if as_json:
@@ -245,6 +252,37 @@ def review(
             from porttool.review.terminal import terminal
 
             show(terminal(report, standing_of(repository, plan, report)))
+
+
+@app.command()
+def record(
+    port: Port = None,
+    *,
+    repo: Repo = HERE,
+    bench: Annotated[
+        Path | None, typer.Option("--bench", metavar="FILE", help="A bench's result file.")
+    ] = None,
+    drift: Annotated[
+        Path | None, typer.Option("--drift", metavar="FILE", help="A drift check's result file.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write what was measured into the project's document, as a dated entry.
+
+    From the branch's report, or from result files, which may come from another machine.
+    """
+    with answering(as_json), _telling() as changed, _opened(repo, port) as (repository, plan):
+        from porttool.entry import record_entry
+
+        recorded = record_entry(repository, plan, bench=bench, drift=drift)
+        if recorded.changed:
+            changed.append(f"{recorded.path} was written")
+        if as_json:
+            show_json({"path": recorded.path, "changed": recorded.changed, "entry": recorded.entry})
+        elif recorded.changed:
+            say(f"wrote the entry into {recorded.path}", f"next: git diff -- {recorded.path}")
+        else:
+            say(f"{recorded.path} has this entry already")
 
 
 @app.command()
@@ -457,34 +495,3 @@ def _opened(path: Path, port: str | None) -> Iterator[tuple[Repository, Plan]]:
     with open_repository(path) as repository:
         plan = load_plan(find_plan(repository.root or repository.git_dir, port))
         yield repository, plan
-
-
-def _summary(report: Report) -> list[str]:
-    from porttool.review.text import proof_sentence, short_line, site_counts
-
-    more = len(report.look_first) - MAX_LOOKS
-    looks = [
-        *_by_file(report.look_first[:MAX_LOOKS]),
-        *([f"  and {more} more"] if more > 0 else []),
-    ]
-    return [
-        *(f"{commit.id[:12]} {commit.subject}" for commit in report.series),
-        site_counts(report),
-        proof_sentence(report),
-        *([f"look first at (porttool review {report.port}):"] if looks else []),
-        *(short_line(look, LINE) for look in looks),
-    ]
-
-
-def _by_file(looks: tuple[Look, ...]) -> list[str]:
-    """Return a line for each look under its file's path, the most urgent file first."""
-    lines: list[str] = []
-    for path in dict.fromkeys(look.path for look in looks):
-        lines += [f"  {path}"] if path else []
-        for look in looks:
-            if look.path == path:
-                name = path.rpartition("/")[2]
-                where = f" {name}:{look.line}" if look.line else f" {name}" if path else ""
-                indent = "    " if path else "  "
-                lines.append(f"{indent}{look.kind}{where}: {look.why}")
-    return lines

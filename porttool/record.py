@@ -36,7 +36,12 @@ def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:
                 return report
             series = (*report.series, *reversed(added))
             return dataclasses.replace(
-                report, tip=tip, series=series, checks=(), verdict="unverified"
+                report,
+                tip=tip,
+                series=series,
+                checks=(),
+                evidence=None,
+                verdict="unverified",
             )
         facts = repo.commit(commit)
         if not facts.parents:

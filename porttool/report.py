@@ -1,8 +1,9 @@
 """The one record of a port: what was learned, decided, proven and checked, as values and as JSON.
 
 `apply` makes a `Report`, `verify` returns a copy with its checks and verdict, `review` shows it.
-It imports no other part of the tool but the errors, so a report can be read where only the report
-is at hand. Strings are kept exactly, undecodable path bytes included: the JSON text is ASCII.
+It imports no other part of the tool but the errors and the values of what was measured, so a report
+can be read where only the report is at hand. Strings are kept exactly, undecodable path bytes
+included: the JSON text is ASCII.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typing
 from typing import Any, Literal
 
 from porttool.errors import PortError
+from porttool.evidence import Evidence
 from porttool.frozen import dataclass
 
 SCHEMA = 1
@@ -257,6 +259,7 @@ class Report:
     precondition: Precondition = Precondition(met=True)
     patches: tuple[Patch, ...] = ()
     checks: tuple[Check, ...] = ()
+    evidence: Evidence | None = None
     verdict: Verdict = "unverified"
     timings: tuple[Timing, ...] = ()
 
@@ -416,6 +419,8 @@ def next_step(report: Report, standing: Standing = UP_TO_DATE) -> str:
     again = again if report.tip else make
     if report.asks:
         return f"answer in port.yaml, then: {again}"
+    if report.verdict == "parked" and report.precondition.met and report.evidence:
+        return f"{report.evidence.decision.next}, then: porttool record {port}"
     if report.verdict == "parked":
         config = report.precondition.config or "the config"
         return f"raise {config} to the precondition, then: {again}"
@@ -429,6 +434,8 @@ def next_step(report: Report, standing: Standing = UP_TO_DATE) -> str:
         return make
     if report.verdict == "unverified":
         return f"porttool verify {port}"
+    if report.evidence and report.evidence.decision.outcome == "open":
+        return f"porttool verify {port} --bench --drift"
     merge = f"git merge --no-ff {branch}"
     return f"git switch {onto} && {merge}" if standing.elsewhere else merge
 

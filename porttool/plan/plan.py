@@ -110,6 +110,15 @@ class PreconditionPlan(Part):
     any_of: Annotated[tuple[ConditionPlan, ...], Field(alias="any", min_length=1)]
 
 
+def _with_out(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not any("{out}" in word for word in command):
+        raise refuse(
+            "no word of the command holds {out}, so two runs would write to one place",
+            next='add the words that choose the folder, such as [--out, "{out}"]',
+        )
+    return command
+
+
 class RunPlan(Part):
     """The seeded run that is made on onto and on the branch, with the switch off and on."""
 
@@ -137,12 +146,7 @@ class RunPlan(Part):
     @field_validator("command")
     @classmethod
     def _command_writes_somewhere(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not any("{out}" in word for word in value):
-            raise refuse(
-                "no word of the command holds {out}, so two runs would write to one place",
-                next='add the words that choose the folder, such as [--out, "{out}"]',
-            )
-        return value
+        return _with_out(value)
 
 
 class CheckPlan(Part):
@@ -152,14 +156,36 @@ class CheckPlan(Part):
     command: Annotated[tuple[Line, ...], Field(min_length=1)]
 
 
+class MeasurePlan(Part):
+    """A command that measures on the branch, and the JSON file that it leaves in `{out}`."""
+
+    command: Annotated[tuple[Line, ...], Field(min_length=1)]
+    result: RepoPath
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=7 * 86_400)] = 86_400
+
+    @field_validator("command")
+    @classmethod
+    def _command_writes_somewhere(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _with_out(value)
+
+
+class BenchPlan(MeasurePlan):
+    """The bench, and the share of the time that the switch has to save to be worth its cost."""
+
+    at_least: Annotated[StrictFloat, Field(gt=0, lt=1)] = 0.05
+
+
 class VerifyPlan(Part):
-    """How the branch is checked."""
+    """How the branch is checked; `entries` is the document that `porttool record` writes into."""
 
     pythonpath: tuple[RepoPath, ...] = ()
     timeout_s: Annotated[StrictInt, Field(ge=1, le=86_400)] = 900
     env: Mapping[Identifier, Line] = {}
     run: RunPlan | None = None
     checks: tuple[CheckPlan, ...] = ()
+    bench: BenchPlan | None = None
+    drift: MeasurePlan | None = None
+    entries: RepoPath = "docs/performance.md"
 
 
 class PlanDocument(Part):

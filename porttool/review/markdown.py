@@ -20,6 +20,7 @@ from porttool.report import (
 from porttool.review.text import (
     WORDS,
     look_place,
+    measured_lines,
     place,
     proof_sentence,
     short,
@@ -228,6 +229,17 @@ def _outputs(report: Report) -> _Section:
     return _Section("End of each check's output", "", rows, "outputs", "\n\n")
 
 
+def _measured(report: Report) -> _Section:
+    evidence = report.evidence
+    lines = tuple(f"- {prose(line)}" for line in measured_lines(report))
+    tables = [
+        fenced(part.table, "")
+        for part in ((evidence.bench, evidence.drift) if evidence else ())
+        if part is not None and part.table
+    ]
+    return _Section("Measured", "", (*lines, *tables), "facts")
+
+
 def _seeds(report: Report) -> _Section:
     def row(seed: Seed) -> str:
         moved = f"moved from {code(seed.moved_from)}" if seed.moved_from else "where it was"
@@ -288,6 +300,7 @@ _SECTIONS: tuple[Callable[[Report], _Section], ...] = (
     _ported,
     _proof,
     _checks,
+    _measured,
     _seeds,
     _sites,
     _ledger,

@@ -16,6 +16,7 @@ from porttool.report import UP_TO_DATE, Check, Report, Standing, counted, next_s
 from porttool.review.text import (
     WORDS,
     look_place,
+    measured_lines,
     place,
     proof_sentence,
     short,
@@ -48,6 +49,7 @@ def terminal(report: Report, standing: Standing = UP_TO_DATE) -> RenderableType:
         ("Ledger of the experiment", _ledger(report)),
         ("Off means off", _proof(report)),
         ("Checks", checks_table(report)),
+        ("Measured", _measured(report)),
     ):
         if block is not None:
             blocks += [Text(f"\n{title}", style="bold"), Padding(block, (0, 0, 0, 2))]
@@ -188,6 +190,10 @@ def _proof(report: Report) -> RenderableType | None:
     lines += [f"{f.path}: {f.verdict} {f.detail}".rstrip() for f in report.proof.files]
     lines += [f"assumes: {assumption}" for assumption in report.proof.assumes]
     return _lines(lines)
+
+
+def _measured(report: Report) -> RenderableType | None:
+    return _lines(measured_lines(report)) if report.evidence else None
 
 
 def _finding(check: Check) -> RenderableType:

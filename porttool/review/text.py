@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
+from porttool.evidence import WORDS as OUTCOMES
+from porttool.evidence import shown_interval
 from porttool.report import Look, Report, Site, counted
 
+_MAX_LOOKS = 8
+_LINE = 110
 _HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -70,6 +74,24 @@ def proof_sentence(report: Report) -> str:
     return "Nothing was proven: this port has no switch."
 
 
+def measured_lines(report: Report) -> list[str]:
+    """Say what was measured of a port, when and where, and what follows."""
+    evidence = report.evidence
+    if evidence is None:
+        return []
+    bench, drift, decision = evidence.bench, evidence.drift, evidence.decision
+    lines = []
+    if bench is not None:
+        said = bench.failed or f"{bench.effect:+.1%} time saved, {shown_interval(bench)}"
+        lines.append(f"bench {bench.measured}: {said}")
+        lines += [f"  {part}" for part in (bench.what, bench.machine) if part]
+    if drift is not None:
+        lines.append(f"drift {drift.measured}: {drift.verdict} {drift.detail}".rstrip())
+        lines += [f"  {part}" for part in (drift.what, drift.machine) if part]
+    lines.append(f"decision: {OUTCOMES[decision.outcome]}, {decision.branch}")
+    return lines
+
+
 def site_counts(report: Report) -> str:
     """Return how many sites were decided how, for a heading."""
     counts = dict.fromkeys(_SITE_ORDER, 0)
@@ -78,6 +100,36 @@ def site_counts(report: Report) -> str:
     new = sum(not site.known for site in report.sites)
     parts = [f"{count} {WORDS[action]}" for action, count in counts.items() if count]
     return ", ".join([counted(len(report.sites), "site"), *parts, f"{new} gained by main since"])
+
+
+def summary(report: Report) -> list[str]:
+    """Return what there is to say of a branch that was just made: commits, counts, first looks."""
+    more = len(report.look_first) - _MAX_LOOKS
+    looks = [
+        *_by_file(report.look_first[:_MAX_LOOKS]),
+        *([f"  and {more} more"] if more > 0 else []),
+    ]
+    return [
+        *(f"{commit.id[:12]} {commit.subject}" for commit in report.series),
+        site_counts(report),
+        proof_sentence(report),
+        *([f"look first at (porttool review {report.port}):"] if looks else []),
+        *(short_line(look, _LINE) for look in looks),
+    ]
+
+
+def _by_file(looks: tuple[Look, ...]) -> list[str]:
+    """Return a line for each look under its file's path, the most urgent file first."""
+    lines: list[str] = []
+    for path in dict.fromkeys(look.path for look in looks):
+        lines += [f"  {path}"] if path else []
+        for look in looks:
+            if look.path == path:
+                name = path.rpartition("/")[2]
+                where = f" {name}:{look.line}" if look.line else f" {name}" if path else ""
+                indent = "    " if path else "  "
+                lines.append(f"{indent}{look.kind}{where}: {look.why}")
+    return lines
 
 
 def _escape(char: str) -> str:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -140,6 +141,21 @@ def as_check(name: str, finished: Finished) -> Check:
         command=finished.command,
         tail=finished.tail,
     )
+
+
+def without_places(text: str, folders: Iterable[Path]) -> str:
+    """Take folders of this machine out of what programs said: a report is read elsewhere."""
+    for folder in folders:
+        text = text.replace(f"{folder}/", "")
+    return text.replace(f"{Path.home()}/", "~/")
+
+
+def check_without_places(check: Check, folders: Sequence[Path]) -> Check:
+    """Return a check whose texts name no folder of this machine."""
+    command = tuple(without_places(word, folders) for word in check.command)
+    tail = tuple(without_places(line, folders) for line in check.tail)
+    detail = without_places(check.detail, folders)
+    return replace(check, command=command, detail=detail, tail=tail)
 
 
 class Processes:

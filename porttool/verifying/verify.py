@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from porttool.account import tool_version
 from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED, PortError
+from porttool.evidence import WORDS, Evidence, decide
 from porttool.frozen import dataclass
 from porttool.git.checkout import checkout
 from porttool.git.commits import CommitId
@@ -44,10 +45,12 @@ from porttool.verifying.checks import (
     Processes,
     Workplace,
     as_check,
+    check_without_places,
     find_python,
     python_fault,
     workplace,
 )
+from porttool.verifying.measures import BENCH, DRIFT, Measured, check_planned, measure
 from porttool.verifying.trial import (
     FRAMES,
     SAME,
@@ -103,9 +106,14 @@ def verify(
     prove: Prove,
     python: Path | None = None,
     despite_precondition: bool = False,
+    bench: bool = False,
+    drift: bool = False,
     progress: Progress,
 ) -> Verified:
     """Check the plan's branch against the commit it was made on, and store the report with it.
+
+    With `bench` and `drift` the plan's own measurements follow once every check has passed, and the
+    decision tree gives its answer; what was measured before at the same tip goes on to count.
 
     `prove(onto, tip)` gives the proof by syntax from the trees. A precondition that is not met
     parks the branch, and nothing else runs unless `despite_precondition`; then everything runs and
@@ -116,6 +124,7 @@ def verify(
     where the plan has changed since, onto was merged into the branch, or Python does not start.
     """
     begun = time.monotonic()
+    check_planned(plan, bench=bench, drift=drift)
     interpreter = python or find_python(repo.root or repo.git_dir)
     _refuse_python(interpreter, given=python is not None)
     if repo.find(plan.review_branch) is None:
@@ -139,13 +148,28 @@ def verify(
             proof = dataclasses.replace(
                 proof, tier="run", assumes=(*proof.assumes, *_run_assumes(plan))
             )
-    verdict = _verdict(precondition, proof, checks)
+    evidence = report.evidence
+    if bench or drift:
+        why_not = "a check failed" if _failed(checks) else ""
+        if not precondition.met and not despite_precondition:
+            why_not = "the precondition parks the port"
+        if why_not:
+            names = [name for name, wanted in ((BENCH, bench), (DRIFT, drift)) if wanted]
+            measured = Measured(tuple(skipped(name, why_not) for name in names))
+        else:
+            measured = measure(
+                repo, plan, tip, interpreter, bench=bench, drift=drift, progress=progress
+            )
+        checks += measured.checks
+        evidence = _evidence(precondition, evidence, measured)
+    verdict = _verdict(precondition, proof, checks, evidence)
     timings = tuple(t for t in report.timings if not t.step.startswith("verify"))
     report = dataclasses.replace(
         report,
         precondition=precondition,
         proof=proof,
         checks=tuple(checks),
+        evidence=evidence,
         verdict=verdict,
         timings=(*timings, Timing("verify", round(time.monotonic() - begun, 3))),
     )
@@ -232,29 +256,11 @@ def _run_programs(
                 trials = [run.result() for run in runs]
                 seeded = _judge_runs(setup, branch, out, lane, trials)
             checks = [*seeded, *(future.result() for future in started)]
-            places = {
-                f"{onto_folder}/": "",
-                f"{branch_folder}/": "",
-                f"{out}/": "",
-                f"{interpreter.parent.parent}/": "",
-                f"{Path.home()}/": "~/",
-            }
-            return [_without_places(check, places) for check in checks]
+            folders = (onto_folder, branch_folder, out, interpreter.parent.parent)
+            return [check_without_places(check, folders) for check in checks]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _without_places(check: Check, places: Mapping[str, str]) -> Check:
-    """Take the folders of this machine out of what programs said: a report is read elsewhere."""
-
-    def plain(text: str) -> str:
-        for folder, instead in places.items():
-            text = text.replace(folder, instead)
-        return text
-
-    tail = tuple(plain(line) for line in check.tail)
-    return dataclasses.replace(check, detail=plain(check.detail), tail=tail)
 
 
 @dataclass(frozen=True)
@@ -392,11 +398,26 @@ def _run_assumes(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _verdict(precondition: Precondition, proof: Proof, checks: list[Check]) -> Verdict:
-    failed = any(c.status == "failed" and c.name != "precondition" for c in checks)
+def _evidence(precondition: Precondition, before: Evidence | None, now: Measured) -> Evidence:
+    bench = now.bench or (before.bench if before else None)
+    drift = now.drift or (before.drift if before else None)
+    return Evidence(decide(precondition.met, bench, drift), bench, drift)
+
+
+def _failed(checks: list[Check]) -> bool:
+    return any(c.status == "failed" and c.name != "precondition" for c in checks)
+
+
+def _verdict(
+    precondition: Precondition, proof: Proof, checks: list[Check], evidence: Evidence | None
+) -> Verdict:
+    if _failed(checks):
+        return "failed"
     if not precondition.met:
-        return "failed" if failed else "parked"
-    return "failed" if failed or not proof.holds else "ready"
+        return "parked"
+    if evidence is not None and evidence.decision.outcome in ("parked", "do not ship"):
+        return "parked"
+    return "ready" if proof.holds else "failed"
 
 
 _EXIT: dict[Verdict, int] = {
@@ -413,7 +434,7 @@ def _message(report: Report, standing: Standing = UP_TO_DATE) -> str:
     if failed:
         checks = counted(len(report.checks), "check")
         facts = [f"{len(failed)} of {checks} ({failed[0].name})"]
-    elif report.verdict == "parked":
+    elif report.verdict == "parked" and not report.precondition.met:
         facts = [f"{report.precondition.config} does not meet the precondition"]
         facts += [f"{counted(passed, 'check')} passed"] if passed else []
     else:
@@ -424,5 +445,8 @@ def _message(report: Report, standing: Standing = UP_TO_DATE) -> str:
     elif not any(check.name == SAME and check.status != "skipped" for check in report.checks):
         facts.append("no run was compared")
     facts += [f"stale by {counted(standing.stale, 'commit')}"] if standing.stale else []
+    if report.evidence is not None and report.precondition.met:
+        decision = report.evidence.decision
+        facts.append(f"{WORDS[decision.outcome]}: {decision.branch}")
     branch = f"{report.branch} on {report.onto}" if standing.elsewhere else report.branch
     return f"{branch} {report.verdict}: {', '.join(facts)}"
