@@ -23,7 +23,7 @@ test: venv
 # Apart from `test`: ray takes longer to install, and more room, than CI has for one test.
 test-ray: venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
-	$(BIN)/python -m pytest tests/deep_cfr/ray_cluster.py
+	RAY_raylet_start_wait_time_s=300 $(BIN)/python -m pytest tests/deep_cfr/ray_cluster.py
 
 lint: venv
 	$(BIN)/ruff format --check .

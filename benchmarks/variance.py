@@ -8,10 +8,12 @@ value network after a few iterations of escher on TINY; on the full game those o
 `networks.pt` (trained with a value network), or else of as many iterations there.
 
 tiny: a set's regret is the weighted mean of its targets. `error` is the standard error that it has
-after 1,000 visits, and `bias` how far it is from the exact one, both in points, root mean squares
-over sets by their visits and over legal actions. full: `effective` is the share of rows that as
-many rows of equal weight would make (Kish 1965), `target` the weighted root mean square of a
-decision's targets in points, `zero` the share of decisions whose targets are all zero.
+after 1,000 visits, `off` how far it is from the exact one here, and `chance` how far an unbiased
+one would be, with as many visits as the sets have had: in points, root mean squares over sets by
+their visits and over legal actions. `exact` is the size of the exact regrets. full: `effective` is
+the share of rows that as many rows of equal weight would make (Kish 1965), `target` the weighted
+root mean square of a decision's targets in points, `zero` the share of decisions whose targets are
+all zero.
 """
 
 from __future__ import annotations
@@ -136,9 +138,11 @@ def tiny_row(networks: Path, variant: str, traversals: int) -> list[str]:
     share_S1 = (visits_S * often / (visits_S * often).sum())[:, None]
     legal_of_S1 = tree.legal_SA[mine][met].sum(axis=1, keepdims=True)
     error = np.sqrt((share_S1 * spread_SA / VISITS / legal_of_S1).sum())
-    bias = np.sqrt((share_S1 * (mean_SA - exact_SA) ** 2 / legal_of_S1).sum())
+    off = np.sqrt((share_S1 * (mean_SA - exact_SA) ** 2 / legal_of_S1).sum())
+    spread_of_mean_SA = spread_SA / np.maximum(visits_S, 1)[:, None]
+    chance = np.sqrt((share_S1 * spread_of_mean_SA / legal_of_S1).sum())
     size = np.sqrt((share_S1 * exact_SA**2 / legal_of_S1).sum())
-    return [variant, f"{error:.4f}", f"{bias:.4f}", f"{size:.4f}"]
+    return [variant, *(f"{points:.4f}" for points in (error, off, chance, size))]
 
 
 def full_row(networks: Path, variant: str, traversals: int) -> list[str]:
@@ -166,11 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Path(tiny.run.out).mkdir()
         networks = trained(tiny, options.iterations)
         rows = [tiny_row(networks, variant, options.traversals) for variant in VARIANTS]
-        print(
-            table(
-                [f"on TINY, after {options.iterations} iterations", "error", "bias", "exact"], rows
-            )
-        )
+        title = f"on TINY, after {options.iterations} iterations"
+        print(table([title, "error", "off", "chance", "exact"], rows), flush=True)
         print()
         networks = options.networks
         if networks is None:

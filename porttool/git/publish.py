@@ -187,8 +187,9 @@ def _pack(repo: Repository, quarantine: Quarantine, tips: Sequence[CommitId]) ->
     if not wanted:
         return b""
     lines = [*sorted(wanted), *(f"^{id}" for id in sorted(present))]
+    # Not made small: it is unpacked at once.
     return quarantine.git.run(
-        *("pack-objects", "--revs", "--stdout", "--quiet", "--window=0"),
+        *("pack-objects", "--revs", "--stdout", "--quiet", "--window=0", "--compression=0"),
         input="".join(f"{line}\n" for line in lines).encode(),
     ).out
 

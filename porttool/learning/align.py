@@ -38,15 +38,15 @@ Cost = Callable[[Entry, Entry, float, int], float]
 
 def features(*roots: ast.AST) -> Counter[str]:
     """Count the node kinds, names and constants below some nodes."""
-    bag: Counter[str] = Counter()
+    found: list[str] = []
     for root in roots:
         for node in walk(root):
-            bag[type(node).__name__] += 1
+            found.append(type(node).__name__)
             for name in node._fields:
                 value = getattr(node, name, None)
-                if isinstance(value, str | int | float):
-                    bag[repr(value)] += 1
-    return bag
+                if isinstance(value, (str, int, float)):
+                    found.append(repr(value))
+    return Counter(found)
 
 
 def align(old: Sequence[Entry], new: Sequence[Entry], cost: Cost) -> Pairing:

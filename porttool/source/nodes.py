@@ -57,8 +57,11 @@ def walk(tree: ast.AST) -> list[ast.AST]:
 
 @lru_cache(maxsize=KEPT)
 def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """Return what `walk` gives for a whole file; trees are not changed once parsed."""
-    return tuple(walk(tree))
+    """Return what `walk` gives for a whole file; trees are not changed once parsed.
+
+    Operators, of which the parser makes one object each for all trees, stand in it once.
+    """
+    return (tree, *holders(tree))
 
 
 @lru_cache(maxsize=KEPT)

@@ -41,6 +41,7 @@ SMALL = [
     "network.num_layers=2",
     "traversal.num_workers=2",
 ]
+_START_S = 300.0  # Ray gives a node 30 s by itself, too few on a busy machine
 SPEC = TraversalSpec(
     seed=3, iteration=2, traverser=1, first_id=5, num_traversals=400, lanes=16, exploration=0.4
 )
@@ -51,7 +52,8 @@ def cluster() -> Iterator[Cluster]:
     """A head and a second node, one CPU each; nodes find the package where this process does."""
     torch.set_num_threads(1)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, wait=False)
+    cluster.wait_for_nodes(timeout=_START_S)
     yield cluster
     ray.shutdown()
     cluster.shutdown()

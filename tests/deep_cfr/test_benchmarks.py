@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks import ablations, variance
 from benchmarks.measuring import Spent, compared, in_turn, repeated, spent
 from benchmarks.products import forward_products, layer_shapes, training_products
 from benchmarks.table import table as markdown
@@ -22,7 +23,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import build_rules, load_c
 from coolrl_lost_cities.games.classic.deep_cfr.exact import build_tree
 from coolrl_lost_cities.games.classic.deep_cfr.networks import load_networks
 from coolrl_lost_cities.games.classic.deep_cfr.policies import average_policy
-from coolrl_lost_cities.games.classic.rules import TINY, Rules
+from coolrl_lost_cities.games.classic.rules import TINY, TINY_ONE_COLOR
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = Sizes(
@@ -50,18 +51,6 @@ CONFIG = load_config(
         "rules.max_steps=40",
         "traversal.lanes=16",
     ],
-)
-ONE_COLOR = Rules(
-    num_colors=1,
-    num_ranks=4,
-    lowest_rank=1,
-    num_wagers=0,
-    hand_size=1,
-    expedition_cost=2,
-    bonus_cards=2,
-    bonus=1,
-    max_steps=8,
-    remember_history=True,
 )
 LINES = {
     "engine": ["engine, step and encode", "engine, step alone", "engine, shuffle and deal"],
@@ -192,7 +181,7 @@ def test_products_have_the_shapes_of_the_network(precision: str) -> None:
 def test_a_run_on_a_tiny_game_is_followed(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     small = [
-        *rules_overrides(ONE_COLOR),
+        *rules_overrides(TINY_ONE_COLOR),
         "network.hidden_size=8",
         "traversal.traversals_per_iteration=20",
         "traversal.lanes=16",
@@ -200,7 +189,7 @@ def test_a_run_on_a_tiny_game_is_followed(tmp_path: Path) -> None:
         "optimization.strategy_steps=2",
     ]
     config = tiny_config(tmp_path, 3, small)
-    assert build_rules(config.rules) == ONE_COLOR
+    assert build_rules(config.rules) == TINY_ONE_COLOR
     assert (config.run.seed, config.run.out) == (3, str(tmp_path))
     points = run(config, iterations=5, every=2)
     assert [point.iteration for point in points] == [2, 4]
@@ -210,7 +199,7 @@ def test_a_run_on_a_tiny_game_is_followed(tmp_path: Path) -> None:
     stored = load_checkpoint(tmp_path / "now.pt")
     network = load_networks(config, [stored["strategy_network"]])[0]
     assert stored["iteration"] == 4
-    tree = build_tree(ONE_COLOR)
+    tree = build_tree(TINY_ONE_COLOR)
     assert share_of_range(tree, average_policy(network)) == points[1].average
     assert 0 < points[1].average < 1
 
@@ -273,3 +262,67 @@ def test_lines_become_a_table() -> None:
     assert markdown([said]).splitlines()[2:] == [
         "| traversal | cpu | 1,000 rows | 2,000 | products | 2.0 | 1.25 | forward_share 0.75 |"
     ]
+
+
+def test_an_ablation_runs_once_and_becomes_a_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "lines.jsonl"
+    sizes = [
+        "rules.num_colors=3",
+        "rules.num_ranks=4",
+        "rules.hand_size=3",
+        "rules.max_steps=40",
+        "network.hidden_size=8",
+        "value.hidden_size=8",
+        "value.capacity=1000",
+        "traversal.traversals_per_iteration=16",
+        "traversal.lanes=16",
+    ]
+    arguments = ["--iterations", "2", "--out", str(lines)]
+    arguments += [text for size in sizes for text in ("--set", size)]
+    arguments += ["--variants", "base", "no steps:optimization.advantage_steps=1,value.steps=1"]
+    ablations.main(arguments)
+    first = ablations.stored(lines)
+    assert [(line["variant"], line["seed"], line["iterations"]) for line in first] == [
+        ("base", 0, 2),
+        ("no steps", 0, 2),
+    ]
+    assert "optimization.advantage_steps=1" in first[1]["settings"]
+    assert first[0]["matches"]["safe_heuristic"]["games"] == 1000
+    assert capsys.readouterr().out.count("| base | 0 | 2 |") == 1
+    ablations.main(arguments)
+    assert ablations.stored(lines) == first
+    ablations.main([*arguments, "--seeds", "1"])
+    assert [line["seed"] for line in ablations.stored(lines)] == [0, 0, 1, 1]
+
+
+def test_every_named_ablation_is_a_config_of_its_own(tmp_path: Path) -> None:
+    named = ablations.chosen([])
+    configs = [
+        load_config(
+            ablations.CPU_HOUR, ablations.settings_of(0, 5, overrides, [f"run.out={tmp_path}"])
+        )
+        for overrides in named.values()
+    ]
+    assert len(configs) == len(ablations.VARIANTS)
+    assert all(one != other for i, one in enumerate(configs) for other in configs[:i])
+    with pytest.raises(ValueError, match=r"^--variants bse: expected NAME:KEY=VALUE or one of"):
+        ablations.chosen(["bse"])
+
+
+def test_the_variance_of_estimators_is_told_from_their_bias(tmp_path: Path) -> None:
+    config = tiny_config(
+        tmp_path / "run",
+        0,
+        ["estimator.kind=escher", "optimization.advantage_steps=5", "value.steps=5"],
+    )
+    (tmp_path / "run").mkdir()
+    networks = variance.trained(config, 1)
+    rows = {name: variance.tiny_row(networks, name, 2000) for name in variance.VARIANTS}
+    error, off, chance, exact = (float(text) for text in rows["outcome, score"][1:])
+    assert 0 < error < exact
+    assert off < 2 * chance  # unbiased
+    error, off, chance, exact = (float(text) for text in rows["escher"][1:])
+    assert off > 5 * chance  # a value network of five steps knows nothing
+    assert all(float(row[4]) == exact for row in rows.values())

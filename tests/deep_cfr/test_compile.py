@@ -1,5 +1,6 @@
 """torch.compile at run time only: nothing of it in what a run stores or sends elsewhere."""
 
+import itertools
 import logging
 import os
 import subprocess
@@ -37,6 +38,8 @@ SMALL = [
     "evaluation.opponents=[random]",
 ]
 ON = "compile.trainer.enabled=true"
+STEP = "compile.trainer.scope=step"
+SETTINGS = {"off": [], "networks": [ON], "step": [ON, STEP]}
 KINDS = {
     "mlp": [],
     "color_shared": [
@@ -96,13 +99,16 @@ def test_cleaning_takes_the_prefix_off_the_front_only() -> None:
     assert list(_clean_state_dict(state_dict)) == ["a", "b._orig_mod.c", "d"]
 
 
-@pytest.mark.parametrize("switches", [(ON, "off"), ("off", ON)], ids=["on to off", "off to on"])
-def test_a_run_resumes_with_the_other_setting(tmp_path: Path, switches: tuple[str, str]) -> None:
-    first, second = ([switch] if switch == ON else [] for switch in switches)
-    before = counters["frames"]["ok"]
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(SETTINGS, 2)))
+def test_a_run_resumes_with_another_setting(
+    tmp_path: Path, one: str, other: str, precision: str
+) -> None:
+    first, second = ([*SETTINGS[name], f"run.precision={precision}"] for name in (one, other))
+    before = counters["stats"]["unique_graphs"]
     with DeepCFRTrainer(config_in(tmp_path / "run", *first)) as trainer:
         trainer.run_iteration()
-    compiled = counters["frames"]["ok"] - before
+    compiled = counters["stats"]["unique_graphs"] - before
     stored = load_checkpoint(tmp_path / "run" / "latest.pt")
     assert not [name for name in names(stored) if "_orig_mod" in name]
     config = config_in(tmp_path / "run", *second)
@@ -113,8 +119,13 @@ def test_a_run_resumes_with_the_other_setting(tmp_path: Path, switches: tuple[st
             assert_same(_clean_state_dict(network.state_dict()), state_dict)
         trainer.run_iteration()
         assert trainer.iteration == 2
-    compiled_then = counters["frames"]["ok"] - before - compiled
+    compiled_then = counters["stats"]["unique_graphs"] - before - compiled
     assert (compiled > 0, compiled_then > 0) == (ON in first, ON in second)
+    assert not [
+        name
+        for name in names(load_checkpoint(tmp_path / "run" / "latest.pt"))
+        if "_orig_mod" in name
+    ]
 
 
 def test_a_warm_start_reaches_the_compiled_networks(tmp_path: Path) -> None:
@@ -127,8 +138,11 @@ def test_a_warm_start_reaches_the_compiled_networks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opponent", ["current", "frozen"])
-def test_what_leaves_the_trainer_has_plain_keys(tmp_path: Path, opponent: str) -> None:
-    config = config_in(tmp_path / "run", ON, f"traversal.opponent={opponent}")
+@pytest.mark.parametrize("setting", ["networks", "step"])
+def test_what_leaves_the_trainer_has_plain_keys(
+    tmp_path: Path, setting: str, opponent: str
+) -> None:
+    config = config_in(tmp_path / "run", *SETTINGS[setting], f"traversal.opponent={opponent}")
     plain = list(build_network(config).state_dict())
     with DeepCFRTrainer(config) as trainer:
         trainer._freeze_opponent()
@@ -139,8 +153,9 @@ def test_what_leaves_the_trainer_has_plain_keys(tmp_path: Path, opponent: str) -
         assert list(state_dict) == plain
 
 
-def test_a_server_is_pushed_plain_weights(tmp_path: Path) -> None:
-    config = config_in(tmp_path / "run", ON, "traversal.inference_backend=server")
+@pytest.mark.parametrize("setting", ["networks", "step"])
+def test_a_server_is_pushed_plain_weights(tmp_path: Path, setting: str) -> None:
+    config = config_in(tmp_path / "run", *SETTINGS[setting], "traversal.inference_backend=server")
     with DeepCFRTrainer(config) as trainer:
         pushed: list[Any] = []
         server = trainer._backend._server

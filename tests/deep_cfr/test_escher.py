@@ -22,20 +22,8 @@ from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
     TraversalSpec,
     run_traversals,
 )
-from coolrl_lost_cities.games.classic.rules import Rules
+from coolrl_lost_cities.games.classic.rules import TINY_ONE_COLOR
 
-RULES = Rules(
-    num_colors=1,
-    num_ranks=4,
-    lowest_rank=1,
-    num_wagers=0,
-    hand_size=1,
-    expedition_cost=2,
-    bonus_cards=2,
-    bonus=1,
-    max_steps=8,
-    remember_history=True,
-)
 SPEC = TraversalSpec(
     seed=5,
     iteration=1,
@@ -62,19 +50,19 @@ class ValueTable:
     """The mean return of every action in every history, once they stop to move."""
 
     def __init__(self) -> None:
-        self._index = StateIndex(history_size(RULES))
-        self._mean_SA = np.zeros((0, RULES.num_actions))
+        self._index = StateIndex(history_size(TINY_ONE_COLOR))
+        self._mean_SA = np.zeros((0, TINY_ONE_COLOR.num_actions))
 
     def __call__(self, histories_BV: np.ndarray) -> np.ndarray:
         known = self._index.find(histories_BV)
-        padded_SA = np.vstack([self._mean_SA, np.zeros((1, RULES.num_actions))])
+        padded_SA = np.vstack([self._mean_SA, np.zeros((1, TINY_ONE_COLOR.num_actions))])
         return padded_SA[known].astype(np.float32)
 
     def learn(self, samples: NodeSamples) -> None:
         self._index.add(samples.features_SE)
         row_S = self._index.find(samples.features_SE)
-        taken_SA, returns_SA = dense(samples, RULES.num_actions)
-        sum_SA = np.zeros((len(self._index), RULES.num_actions))
+        taken_SA, returns_SA = dense(samples, TINY_ONE_COLOR.num_actions)
+        sum_SA = np.zeros((len(self._index), TINY_ONE_COLOR.num_actions))
         count_SA = np.zeros_like(sum_SA)
         np.add.at(sum_SA, row_S, returns_SA)
         np.add.at(count_SA, row_S, taken_SA)
@@ -86,13 +74,13 @@ def learned_values(spec: TraversalSpec) -> ValueTable:
     than the game.
     """
     table = ValueTable()
-    for sweep in range(RULES.max_steps + 1):
+    for sweep in range(TINY_ONE_COLOR.max_steps + 1):
         table.learn(run(replace(spec, iteration=100 + sweep), table).values)
     return table
 
 
 def run(spec: TraversalSpec, table: ValueTable) -> TraversalSamples:
-    return run_traversals(RULES, spec, advantages, table)
+    return run_traversals(TINY_ONE_COLOR, spec, advantages, table)
 
 
 def mean_regrets(
@@ -102,8 +90,8 @@ def mean_regrets(
     index = StateIndex(tree.features_SE.shape[1])
     index.add(tree.features_SE[sets])
     row_S = index.find(samples.features_SE)
-    _, regrets_SA = dense(samples, RULES.num_actions)
-    sum_SA = np.zeros((len(index), RULES.num_actions))
+    _, regrets_SA = dense(samples, TINY_ONE_COLOR.num_actions)
+    sum_SA = np.zeros((len(index), TINY_ONE_COLOR.num_actions))
     np.add.at(sum_SA, row_S[row_S >= 0], regrets_SA[row_S >= 0])
     visits_S = np.bincount(row_S[row_S >= 0], minlength=len(index))
     return sum_SA / np.maximum(visits_S, 1)[:, None], visits_S
@@ -119,7 +107,7 @@ def exact_regrets(
     child = np.flatnonzero(tree.parent_N >= 0)
     parent = tree.parent_N[child]
     set_S = tree.set_N[parent]
-    action_values_SA = np.zeros((tree.num_sets, RULES.num_actions))
+    action_values_SA = np.zeros((tree.num_sets, TINY_ONE_COLOR.num_actions))
     gain = reach_N[parent] * tree.chance_N[child] * values_N[child]
     np.add.at(action_values_SA, (set_S, tree.action_N[child]), gain)
     running = tree.set_N >= 0
@@ -134,7 +122,7 @@ def test_regrets_are_exact_where_the_values_are(traverser: int) -> None:
     """Values are those of the policies; who explores decides which histories are met how often."""
     spec = replace(SPEC, traverser=traverser)
     samples = run(spec, learned_values(spec)).advantage
-    tree = build_tree(RULES)
+    tree = build_tree(TINY_ONE_COLOR)
     policy_SA = policy_table(
         tree, lambda p, f, legal: regret_matching(advantages(p, f, legal), legal)
     )

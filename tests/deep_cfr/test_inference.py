@@ -48,14 +48,28 @@ def some_rows(rows: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (rows, WIDTH), np.uint8)
 
 
+WAYS = ("skipping", "dense", "plain")
+
+
+def take_way(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go where CPUs differ: skip zeros, or have oneDNN's packed products, or neither."""
+    monkeypatch.setattr(inference, "_skipping_pays", lambda dtype: way == "skipping")
+    if way == "plain":
+        without_private_operators(monkeypatch)
+
+
 def without_private_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the way that is left where torch has no packed linear."""
     monkeypatch.setattr(inference, "_packed_linear_works", lambda dtype: False)
 
 
 @EVERY
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rows", [1, 7, 64])
-def test_packed_equals_the_network_up_to_rounding(overrides: list[str], rows: int) -> None:
+def test_packed_equals_the_network_up_to_rounding(
+    overrides: list[str], way: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
     network = some_network(overrides)
     wanted_BA = forward_rows(network, some_rows(rows))
     found_BA = pack_network(network)(some_rows(rows))
@@ -63,17 +77,6 @@ def test_packed_equals_the_network_up_to_rounding(overrides: list[str], rows: in
     assert found_BA.shape == wanted_BA.shape
     # Bytes up to 255 where the network expects about 1: outputs in the tens.
     np.testing.assert_allclose(found_BA, wanted_BA, rtol=1e-5, atol=2e-5 * abs(wanted_BA).max())
-
-
-@EVERY
-def test_the_fallback_gives_what_the_packed_operator_gives(
-    overrides: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network = some_network(overrides)
-    found_BA = pack_network(network)(some_rows(32))
-    without_private_operators(monkeypatch)
-    plain_BA = pack_network(network)(some_rows(32))
-    np.testing.assert_allclose(plain_BA, found_BA, rtol=1e-5, atol=2e-5 * abs(found_BA).max())
 
 
 def rounded_mlp(network: Network, features_BE: np.ndarray, dtype: torch.dtype) -> np.ndarray:
@@ -91,13 +94,12 @@ def rounded_mlp(network: Network, features_BE: np.ndarray, dtype: torch.dtype) -
     return hidden.detach().float().numpy()
 
 
-@pytest.mark.parametrize("fallback", [False, True], ids=["default", "fallback"])
-def test_bf16_rounds_numbers_and_not_sums(fallback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_bf16_rounds_numbers_and_not_sums(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On every CPU, with bf16 arithmetic or without: a sum rounded the other way is the most."""
     network = some_network(MLP)
     wanted_BA = rounded_mlp(network, some_rows(64), torch.bfloat16)
-    if fallback:
-        without_private_operators(monkeypatch)
+    take_way(way, monkeypatch)
     found_BA = pack_network(network, "bf16")(some_rows(64))
     exact_BA = forward_rows(network, some_rows(64))
     largest = abs(exact_BA).max()
@@ -111,8 +113,12 @@ def test_bf16_rounds_numbers_and_not_sums(fallback: bool, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("overrides", [MLP, SHARED], ids=["mlp", "shared"])
-def test_a_row_does_not_depend_on_its_companions(precision: str, overrides: list[str]) -> None:
+@pytest.mark.parametrize("way", ["skipping", "dense"])
+def test_a_row_does_not_depend_on_its_companions(
+    precision: str, overrides: list[str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On one thread, in whole blocks of 16 rows, in every place: what lanes and workers rest on."""
+    take_way(way, monkeypatch)
     torch.set_num_threads(1)
     forward = pack_network(some_network(overrides), precision)
     together_BA = forward(some_rows(1024))
@@ -123,7 +129,11 @@ def test_a_row_does_not_depend_on_its_companions(precision: str, overrides: list
 
 
 @EVERY
-def test_weights_are_those_of_the_packing(overrides: list[str]) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_weights_are_those_of_the_packing(
+    overrides: list[str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_way(way, monkeypatch)
     network = some_network(overrides)
     forward = pack_network(network)
     before_BA = forward(some_rows(16))
@@ -134,7 +144,9 @@ def test_weights_are_those_of_the_packing(overrides: list[str]) -> None:
     assert abs(pack_network(network)(some_rows(16)) - before_BA).max() > 0.01
 
 
-def test_answers_outlive_the_next_question() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_answers_outlive_the_next_question(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_way(way, monkeypatch)
     forward = pack_network(some_network(MLP))
     first_BA = forward(some_rows(16))
     kept_BA = first_BA.copy()

@@ -35,21 +35,8 @@ from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
     max_legal_actions,
     run_traversals,
 )
-from coolrl_lost_cities.games.classic.rules import TINY, TINY_WAGER, Rules
+from coolrl_lost_cities.games.classic.rules import TINY, TINY_ONE_COLOR, TINY_WAGER, Rules
 
-# 64 information sets with a choice, each met often.
-SMALLEST = Rules(
-    num_colors=1,
-    num_ranks=4,
-    lowest_rank=1,
-    num_wagers=0,
-    hand_size=1,
-    expedition_cost=2,
-    bonus_cards=2,
-    bonus=1,
-    max_steps=8,
-    remember_history=True,
-)
 SHORT = Rules(num_colors=3, num_ranks=4, num_wagers=1, hand_size=3, max_steps=60)
 SPEC = TraversalSpec(
     seed=5, iteration=3, traverser=0, first_id=0, num_traversals=300, lanes=32, exploration=0.5
@@ -66,7 +53,7 @@ def hashed_advantages(player: int, features_BE: np.ndarray, legal_BA: np.ndarray
 
 def hashed_values(histories_BV: np.ndarray) -> np.ndarray:
     """Arbitrary points from -6 to 6: the worst baseline there is."""
-    num_actions = SMALLEST.num_actions
+    num_actions = TINY_ONE_COLOR.num_actions
     return 6 * hashed_advantages(0, histories_BV, np.empty((len(histories_BV), num_actions)))
 
 
@@ -186,15 +173,15 @@ def assert_unbiased(
 @pytest.mark.parametrize("exploration", [0.4, 1.0])
 @pytest.mark.parametrize("traverser", [0, 1])
 def test_mean_target_is_the_exact_regret_in_every_set(traverser: int, exploration: float) -> None:
-    tree = build_tree(SMALLEST)
+    tree = build_tree(TINY_ONE_COLOR)
     decisions = (tree.player_S == traverser) & (tree.legal_SA.sum(axis=1) > 1)
-    met = assert_unbiased(SMALLEST, traverser, exploration, 150_000, min_visits=200)
+    met = assert_unbiased(TINY_ONE_COLOR, traverser, exploration, 150_000, min_visits=200)
     assert met == decisions.sum() > 25
 
 
 @pytest.mark.parametrize("baseline", ["none", "learned"])
 def test_any_baseline_leaves_the_mean_where_it_is(baseline: Literal["none", "learned"]) -> None:
-    assert assert_unbiased(SMALLEST, 1, 0.4, 150_000, min_visits=200, baseline=baseline) > 25
+    assert assert_unbiased(TINY_ONE_COLOR, 1, 0.4, 150_000, min_visits=200, baseline=baseline) > 25
 
 
 @pytest.mark.slow
@@ -210,7 +197,7 @@ def test_strategy_weights_are_the_reach_under_uniform_traversers(exploration: fl
     That holds for every sampling policy, so a mean over iterations is not bent by how the
     traverser explored; at exploration 1 the weights are 1 and this counts visits.
     """
-    tree = build_tree(SMALLEST)
+    tree = build_tree(TINY_ONE_COLOR)
     policy_SA = policy_table(
         tree, lambda p, f, legal: regret_matching(hashed_advantages(p, f, legal), legal)
     )
@@ -222,7 +209,7 @@ def test_strategy_weights_are_the_reach_under_uniform_traversers(exploration: fl
 
     num_traversals = 100_000
     spec = replace(SPEC, exploration=exploration, num_traversals=num_traversals, lanes=4096)
-    samples = run_traversals(SMALLEST, spec, hashed_advantages).strategy
+    samples = run_traversals(TINY_ONE_COLOR, spec, hashed_advantages).strategy
     index = StateIndex(tree.features_SE.shape[1])
     index.add(tree.features_SE[theirs])
     row_S = index.find(samples.features_SE)
@@ -233,7 +220,7 @@ def test_strategy_weights_are_the_reach_under_uniform_traversers(exploration: fl
     error_S = np.sqrt((square_S - mean_S**2) / num_traversals)
     scores = ((mean_S - reach_S) / np.where(error_S > 0, error_S, np.inf))[visited_S]
     assert np.abs(scores).max() < NormalDist().inv_cdf(1 - 0.001 / (2 * len(scores)))
-    _, values_SA = dense(samples, SMALLEST.num_actions)
+    _, values_SA = dense(samples, TINY_ONE_COLOR.num_actions)
     np.testing.assert_allclose(values_SA, policy_SA[theirs][row_S], atol=1e-6)
     if exploration == 1.0:
         assert (samples.weights_S == 1.0).all()

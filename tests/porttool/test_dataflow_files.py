@@ -411,3 +411,29 @@ def test_circle_of_questions_settles_on_what_its_last_one_knows() -> None:
 def test_questions_without_end_are_given_up_and_doubted() -> None:
     doubt = Unknown("the files are too entangled to follow it", sure=True)
     assert counting(Answers(budget=3), 5) == {doubt: None}
+
+
+def test_questions_in_no_circle_are_worked_out_once() -> None:
+    answers, asked = Answers(), []
+
+    def ask(number: int) -> Value:
+        asked.append(number)
+        if number == 5:
+            return {Nothing(): None}
+        return answers.cell(number + 1, lambda: ask(number + 1))
+
+    assert answers.settled(0, lambda: ask(0)) == {Nothing(): None}
+    assert asked == [0, 1, 2, 3, 4, 5]
+
+
+def test_question_answered_in_part_is_asked_again_when_the_rest_is_known() -> None:
+    answers = Answers()
+
+    def first() -> Value:
+        return answers.cell("second", second) | {Nothing(): None}
+
+    def second() -> Value:
+        return dict(answers.cell("first", first))
+
+    assert answers.settled("first", first) == {Nothing(): None}
+    assert answers.settled("second", second) == {Nothing(): None}

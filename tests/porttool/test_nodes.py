@@ -69,7 +69,8 @@ def test_walk_gives_what_ast_walk_gives_in_its_order_but_for_contexts(text):
     tree = ast.parse(text)
     wanted = without_contexts(ast.walk(tree))
     assert walk(tree) == wanted
-    assert list(nodes_of(tree)) == wanted
+    # An operator is one object for all trees: it stands where it is met first.
+    assert list(nodes_of(tree)) == list(dict.fromkeys(wanted))
     assert walk(tree.body[-1]) == without_contexts(ast.walk(tree.body[-1]))
 
 

@@ -48,16 +48,15 @@ class Answers:
 
     def cell(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return what is known of a question so far, working it out at the first time."""
+        if key not in self._known:
+            self._known[key] = {}
+            self._compute[key] = compute
+            if len(self._open) < _DEEPEST:
+                self._work_out(key)
+            else:
+                self._stale[key] = None  # who asks is asked again when this has grown
+        # Noted behind the first answer: who gets it whole need not be asked again for it.
         self.use(key)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        self._known[key] = {}
-        self._compute[key] = compute
-        if len(self._open) < _DEEPEST:
-            self._work_out(key)
-        else:
-            self._stale[key] = None  # who asks is asked again when this has grown
         return self._known[key]
 
     def use(self, key: Hashable) -> None:

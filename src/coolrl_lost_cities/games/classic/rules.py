@@ -161,6 +161,18 @@ class Rules:
 
 
 # Games small enough for every history to be listed (see deep_cfr/exact.py).
+TINY_ONE_COLOR = Rules(  # 64 information sets with a choice
+    num_colors=1,
+    num_ranks=4,
+    lowest_rank=1,
+    num_wagers=0,
+    hand_size=1,
+    expedition_cost=2,
+    bonus_cards=2,
+    bonus=1,
+    max_steps=8,
+    remember_history=True,
+)
 TINY = Rules(
     num_colors=2,
     num_ranks=3,

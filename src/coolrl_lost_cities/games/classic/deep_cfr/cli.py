@@ -20,6 +20,7 @@ import typer
 
 from coolrl_lost_cities.games.classic import kernel_cache
 from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
+from coolrl_lost_cities.games.classic.deep_cfr.imports import import_trainer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 PROGRAM = "lost-cities-deep-cfr"
 EXIT_ERROR = 2
+EXIT_NOT_ENOUGH, EXIT_DRIFT = 3, 4
 EXIT_INTERRUPTED = 130
 STOPPING = b"finishing this iteration, then stopping; Ctrl-C again stops at once\n"
-COMPILING = "compiling kernels, once for these sources (about 20 s)"
+COMPILING = "compiling kernels, once for these sources (about a minute)"
 
 app = typer.Typer(
     add_completion=False,
@@ -71,6 +73,7 @@ def train(
     finishes the iteration and writes a checkpoint; a second one stops at once.
     """
     with _errors_in_one_line():
+        import_trainer()
         _train(_train_config(config, overrides or [], resume), resume)
 
 
@@ -99,6 +102,7 @@ def evaluate(  # noqa: PLR0917 -- typer makes options of them
     given = {"evaluation.policies": policy, "evaluation.games": games, "run.seed": seed}
     short = [f"{key}={value}" for key, value in given.items() if value is not None]
     with _errors_in_one_line():
+        import_trainer()
         _evaluate(resume, config, [*(overrides or []), *short])
 
 
@@ -115,6 +119,51 @@ def analyze(
 
         for path in write_analysis(runs, out or runs[0] / "plots"):
             typer.echo(path)
+
+
+@app.command()
+def drift(
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Default: run.out with _drift behind it."),
+    ] = None,
+) -> None:
+    """Find out whether training comes out the same with compile on.
+
+    Trains drift.seeds pairs of runs, which takes hours. It may be stopped at any time: the same
+    command goes on from there. Exit code 0: no drift, 3: not enough games to tell, 4: drift.
+    """
+    with _errors_in_one_line():
+        _drift(config, overrides or [], out)
+
+
+@app.command()
+def bench(  # noqa: PLR0917 -- typer makes options of them
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Default: run.out with _bench behind it."),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(metavar="N", help="Measured iterations a side, at least 8.")
+    ] = 8,
+    max_recompiles: Annotated[
+        int, typer.Option(metavar="N", help="Compilations that a network may take.")
+    ] = 2,
+    sweep: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=A,B", help="Bench each value. Repeatable.")
+    ] = None,
+) -> None:
+    """Find out whether compile makes iterations faster.
+
+    Runs compile.trainer off and on in turn, by the iteration. Exit code 4: the bench counts for
+    nothing, because something compiled too often or not at all.
+    """
+    with _errors_in_one_line():
+        _bench(config, overrides or [], out, sweep or [], (iterations, max_recompiles))
 
 
 def main() -> None:
@@ -344,35 +393,59 @@ def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None
         for opponent in config.evaluation.opponents
     }
     title = f"{checkpoint}, iteration {contents['iteration']}, {games} games each, seed {seed}"
-    _print_results(title, results)
-
-
-def _print_results(title: str, results: Mapping[tuple[str, str], "MatchResult"]) -> None:
-    """Print one row a policy and opponent, numbers as means over the games."""
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    names = ("policy", "opponent")
-    numbers = ("win rate", "95% interval", "points ahead", "colors opened", "points each")
-    for heading in (*names, *numbers, "steps", "games cut"):
-        table.add_column(heading, justify="left" if heading in names else "right")
-    for (policy, opponent), result in results.items():
-        table.add_row(
-            policy,
-            opponent,
-            f"{result.win_rate:.1%}",
-            f"{result.interval_low:.1%} to {result.interval_high:.1%}",
-            f"{result.mean_score:+.1f} ± {result.score_se:.1f}",
-            f"{result.opened_colors:.2f}",
-            f"{result.expedition_score:+.1f}",
-            f"{result.mean_steps:.0f}",
-            str(result.cut_games),
-        )
+    from coolrl_lost_cities.games.classic.deep_cfr.match_table import match_table
+
     console = Console()
     if not console.is_terminal:  # a pipe has no width: rows stay whole for whoever reads them
         console = Console(width=max(140, len(title)))
-    console.print(table)
+    console.print(match_table(title, results))
+
+
+def _drift(path: Path | None, overrides: list[str], out: Path | None) -> None:
+    import torch
+
+    from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
+    from coolrl_lost_cities.games.classic.deep_cfr.drift import FILES, measure_drift
+    from coolrl_lost_cities.games.classic.deep_cfr.drift_report import table
+
+    config = load_config(path, overrides)
+    torch.set_num_threads(config.run.num_threads)
+    folder = out or Path(f"{config.run.out}_drift")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        found = measure_drift(config, folder, lambda text: typer.echo(text, err=True))
+    except KeyboardInterrupt as interrupt:
+        typer.echo("stopped; the same command goes on from here", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from interrupt
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    typer.echo(f"{table(found)}\n{found.verdict.judgement}: {found.verdict.detail}")
+    for name in FILES:
+        if (folder / name).exists():
+            typer.echo(folder / name)
+    codes = {"not enough games": EXIT_NOT_ENOUGH, "drift": EXIT_DRIFT}
+    raise typer.Exit(codes.get(found.verdict.judgement, 0))
+
+
+def _bench(
+    path: Path | None,
+    overrides: list[str],
+    out: Path | None,
+    axes: list[str],
+    nums: tuple[int, int],
+) -> None:
+    from coolrl_lost_cities.games.classic.deep_cfr.bench_command import run_and_write
+    from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
+
+    config = load_config(path, overrides)
+    folder = out or Path(f"{config.run.out}_bench")
+    said, failed = run_and_write(
+        config, folder, lambda text: typer.echo(text, err=True), axes, nums
+    )
+    typer.echo(said)
+    raise typer.Exit(EXIT_DRIFT if failed else 0)
 
 
 @contextmanager

@@ -13,18 +13,18 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic import ValidationError as PydanticValidationError
 from pydantic.dataclasses import dataclass
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from coolrl_lost_cities.games.classic.deep_cfr.closed import CLOSED
+from coolrl_lost_cities.games.classic.deep_cfr.drift_config import DriftConfig
 from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 from coolrl_lost_cities.games.classic.rules import Rules
 
 _Section = TypeVar("_Section")
-
-CLOSED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -98,6 +98,12 @@ class NetworkConfig:
                 f"color_attention_heads is {self.color_attention_heads}, "
                 f"expected a divisor of hidden_size {self.hidden_size}"
             )
+
+    @property
+    def worth_compiling(self) -> bool:
+        """Whether torch.compile may gain: below this it has been measured to slow down."""
+        attentive = self.kind == "color_shared" and self.color_attention_layers >= 2
+        return self.hidden_size >= 1024 or self.num_layers >= 6 or attentive
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -228,6 +234,17 @@ class CompileTrainerConfig:
     mode: Literal["default", "reduce-overhead", "max-autotune"] = "default"
     fullgraph: bool = False  # safer to start False; may flip True after stabilization
     dynamic: bool = False  # trainer batches are fixed shape
+    scope: Literal["networks", "step"] = "networks"
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Return what torch.compile is given."""
+        return {"mode": self.mode, "fullgraph": self.fullgraph, "dynamic": self.dynamic}
+
+    @property
+    def compiles_steps(self) -> bool:
+        """Whether whole optimizer steps are compiled, and the networks not by themselves."""
+        return self.enabled and self.scope == "step"
 
 
 @dataclass(frozen=True, config=CLOSED)
@@ -277,6 +294,7 @@ class DeepCFRConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     inference_server: InferenceServerConfig = field(default_factory=InferenceServerConfig)
     compile: CompileConfig = field(default_factory=CompileConfig)
+    drift: DriftConfig = field(default_factory=DriftConfig)
 
     def __post_init__(self) -> None:
         """Check what two sections must agree on: one request to the server holds all lanes."""
@@ -294,6 +312,11 @@ class DeepCFRConfig:
             raise ValueError(
                 "optimization.concurrent is true, expected false with compile.trainer.mode "
                 "reduce-overhead, whose graphs belong to one thread"
+            )
+        if self.compile.trainer.compiles_steps and self.run.precision == "fp16":
+            raise ValueError(
+                "compile.trainer.scope is step, expected networks with run.precision fp16, whose "
+                "scale of the loss is set from outside of a step"
             )
         both = self.estimator.kind == "escher" and self.network.shared_seats
         if both and self.traversal.opponent == "frozen":

@@ -3,7 +3,9 @@
 Axes: B batch rows, E encoding, A actions.
 """
 
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,15 +14,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 from coolrl_lost_cities.games.classic.deep_cfr.memory import Batch, ReservoirMemory, empty_batch
 from coolrl_lost_cities.games.classic.deep_cfr.metrics import PhaseTimes
 from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
-
-# (outputs_BA, targets_BA, legal_BA, weights_B) -> loss
-Loss = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+from coolrl_lost_cities.games.classic.deep_cfr.whole_step import Loss
 
 _TINY = 1e-30  # importance weights of long games may all vanish in float32
 _NEVER = -1e9  # an infinite logit times a target of zero would be no number
+
+
+class Diverged(DeepCFRError):
+    """A network's loss is no finite number any more, and neither are its weights."""
+
+    def __init__(self, phase: str, loss: float) -> None:
+        super().__init__(
+            f"{phase}: the mean loss of an iteration is {loss}, so its network is lost; resume "
+            "from the last checkpoint with a lower optimization.learning_rate or grad_clip, or "
+            "with run.precision: fp32"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +87,28 @@ class Fitter:
         if len(fit.memory) == 0:
             return 0.0
         total = torch.zeros((), device=self._device)
+        drawing = 0.0
         with times.measure(fit.phase):
             for _ in range(fit.num_steps):
+                begun = time.perf_counter()
                 batch = self._draw(fit)
-                outputs_BA = self._steps.outputs(fit.network, self._tensor(batch.features_BE))
-                loss = fit.loss(
-                    outputs_BA,
-                    self._tensor(batch.targets_BA) / fit.scale,
-                    self._tensor(batch.legal_BA),
-                    self._tensor(batch.weights_B),
+                drawing += time.perf_counter() - begun
+                total += self._steps.fit(
+                    fit.network,
+                    fit.optimizer,
+                    fit.loss,
+                    (
+                        self._tensor(batch.features_BE),
+                        self._tensor(batch.targets_BA) / fit.scale,
+                        self._tensor(batch.legal_BA),
+                        self._tensor(batch.weights_B),
+                    ),
                 )
-                total += self._steps.take(fit.network, fit.optimizer, loss)
-            return total.item() / fit.num_steps
+            mean = total.item() / fit.num_steps
+        times.add_part("batches", drawing)
+        if not math.isfinite(mean):
+            raise Diverged(fit.phase, mean)
+        return mean
 
     def _draw(self, fit: Fit) -> Batch:
         """Sample a batch; its arrays are good until the fit's next one."""

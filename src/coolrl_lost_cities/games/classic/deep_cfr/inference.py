@@ -1,8 +1,9 @@
-"""The forward of a network whose weights stay as they are, as fast as its matrix products.
+"""The forward of a network whose weights stay as they are, in less time than its dense products.
 
-A network is packed once for each set of weights: the scale of the features goes into the first
-layer, weights are reordered the way oneDNN reads them, and bias and activation are computed where
-the product is written. Whole numbers go in, float32 comes out.
+A network is packed once for each set of weights, and the scale of the features goes into the first
+layer. Whole numbers go in, float32 comes out. On a CPU without AVX512 networks with ReLU skip what
+is zero (`sparse_forward.py`). All else goes through dense products: weights are reordered the way
+oneDNN reads them, and bias and activation are computed where the product is written.
 
 The packed product is a private operator of torch (checked with 2.13). Where it is missing or does
 not compute what it should, `functional.linear` takes its place; what is private stays in this file.
@@ -33,6 +34,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.networks import (
     DeepCFRMLP,
     forward_rows,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.sparse_forward import pack_sparse, skips_zeros
 
 # features_BE -> raw outputs_BA in an array of their own
 Rows = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
@@ -84,9 +86,10 @@ def training_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 def pack_network(network: nn.Module, precision: Precision = "fp32") -> Rows:
     """Return the forward of a network with its weights as they are now, on the device they are on.
 
-    Later changes of the network are not seen. A row has the same bits in any batch on one thread
-    of a CPU where torch's packed linear works, and elsewhere in multiples of 16 rows. A network
-    of another shape (attention over the colors) is copied and called as it is, in float32.
+    Later changes of the network are not seen. A row has the same bits in any batch where zeros are
+    skipped, and on one thread of a CPU where torch's packed linear works; elsewhere in multiples
+    of 16 rows. A network of another shape (attention over the colors) is copied and called as it
+    is, in float32.
 
     Raises PrecisionUnsupported.
     """
@@ -95,6 +98,8 @@ def pack_network(network: nn.Module, precision: Precision = "fp32") -> Rows:
         raise PrecisionUnsupported(precision, "CPU")
     dtype = DTYPES[precision]
     with torch.inference_mode():
+        if device.type == "cpu" and _skipping_pays(dtype) and skips_zeros(network):
+            return pack_sparse(network, rounded=dtype != torch.float32)
         if isinstance(network, DeepCFRMLP):
             packed = _packed_mlp(network, dtype)
         elif isinstance(network, ColorSharedNetwork) and network.attention is None:
@@ -236,6 +241,16 @@ def _is_native(dtype: torch.dtype) -> bool:
         return bool(getattr(torch.ops.mkldnn, question)())
     except (AttributeError, RuntimeError):  # private: not in every torch, nor in every build
         return False
+
+
+@lru_cache(maxsize=3)
+def _skipping_pays(dtype: torch.dtype) -> bool:
+    """Say whether to multiply what is not zero, in float32, rather than all of it by oneDNN.
+
+    Measured with AVX2. With AVX512 registers are twice as wide, and dense products gain from that.
+    """
+    capability = torch.backends.cpu.get_cpu_capability()
+    return capability != "AVX512" and (dtype == torch.float32 or not _is_native(dtype))
 
 
 @lru_cache(maxsize=3)

@@ -37,11 +37,11 @@ from coolrl_lost_cities.games.classic.deep_cfr.processes import (
     unpack_weights,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.served_networks import (
-    ROW_BLOCK,
     ServedNetworks,
     ServerCounts,
     joined_requests,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.traversal import ROW_BLOCK
 
 _REQUEST = struct.Struct("<III")  # network, rows, features of a row
 _ANSWER = struct.Struct("<IQ")  # columns, version

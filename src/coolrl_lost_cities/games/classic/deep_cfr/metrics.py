@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 Metrics = dict[str, Any]
 
 # Times, and what an inference server did, which depends on who waited for it together.
-_BY_TIMING = ("seconds", "inference_server")
+_BY_TIMING = ("seconds", "parts", "inference_server")
 
 
 class MetricsError(DeepCFRError, ValueError):
@@ -30,10 +31,12 @@ class MetricsError(DeepCFRError, ValueError):
 
 
 class PhaseTimes:
-    """Adds up wall time by phase."""
+    """Adds up wall time by phase, and by part of a phase, which is in that phase's time already."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.parts: dict[str, float] = {}
+        self._lock = threading.Lock()  # phases may run side by side
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:
@@ -43,7 +46,13 @@ class PhaseTimes:
             yield
         finally:
             elapsed = time.perf_counter() - start
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + elapsed
+            with self._lock:
+                self.seconds[phase] = self.seconds.get(phase, 0.0) + elapsed
+
+    def add_part(self, part: str, seconds: float) -> None:
+        """Add time that was measured elsewhere to a part."""
+        with self._lock:
+            self.parts[part] = self.parts.get(part, 0.0) + seconds
 
 
 def without_times(metrics: Mapping[str, Any]) -> Metrics:

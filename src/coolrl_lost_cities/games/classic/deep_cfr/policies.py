@@ -13,6 +13,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import Precision
 from coolrl_lost_cities.games.classic.deep_cfr.inference import Rows, pack_network
 from coolrl_lost_cities.games.classic.deep_cfr.regret import regret_matching
 from coolrl_lost_cities.games.classic.deep_cfr.softmax import softmax
+from coolrl_lost_cities.games.classic.deep_cfr.traversal import ROW_BLOCK
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -20,9 +21,6 @@ Bool = NDArray[np.bool_]
 
 # (player, features_BE, legal_BA) -> probabilities_BA, zero where illegal
 Policy = Callable[[int, U8, Bool], F32]
-
-# In multiples of so many rows, a row of a forward has the same bits in any company on any CPU.
-_ROW_BLOCK = 16
 
 
 def average_policy(strategy_network: nn.Module, precision: Precision = "fp32") -> Policy:
@@ -59,7 +57,7 @@ def matching_policy(rows: Sequence[Rows]) -> Policy:
 def _outputs(rows: Rows, features_BE: U8) -> F32:
     """Run a forward whose rows do not depend on how many there are."""
     count = len(features_BE)
-    spare = -count % _ROW_BLOCK
+    spare = -count % ROW_BLOCK
     if spare == 0:
         return rows(features_BE)
     return rows(np.concatenate([features_BE, np.zeros((spare, features_BE.shape[1]), np.uint8)]))[

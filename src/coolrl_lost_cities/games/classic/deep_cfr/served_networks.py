@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
 from coolrl_lost_cities.games.classic.deep_cfr.inference import DTYPES, Rows, pack_network
 from coolrl_lost_cities.games.classic.deep_cfr.networks import load_networks
+from coolrl_lost_cities.games.classic.deep_cfr.traversal import ROW_BLOCK
 
-# Rows of a forward that has a multiple of these have the same bits in any company (`traversal`).
-ROW_BLOCK = 16
 # A graph for each power of two up to any batch that fits in memory; torch's own limit is 8.
 _RECOMPILE_LIMIT = 64
 

@@ -59,6 +59,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.networks import (
     build_value_network,
     forward_rows,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.optimizers import AdamW
 from coolrl_lost_cities.games.classic.deep_cfr.replay import build_memory, build_value_memory
 from coolrl_lost_cities.games.classic.deep_cfr.served_networks import counts_as_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
@@ -86,7 +87,9 @@ class DeepCFRTrainer:
         self.iteration = 0
         self._latest_saved = 0
         dtype = training_dtype(config.run.precision, self._device)
-        self._steps = TrainingSteps(dtype, self._device, config.optimization.grad_clip)
+        compiling = config.compile.trainer
+        whole = compiling.options if compiling.compiles_steps else None
+        self._steps = TrainingSteps(dtype, self._device, config.optimization.grad_clip, whole)
         self._fitter = Fitter(
             self._steps,
             self._device,
@@ -101,25 +104,21 @@ class DeepCFRTrainer:
             answer_zero(network)  # the first policy is uniform, as in Brown et al. 2019
         self._strategy_network = build_network(config).to(self._device)
         self._advantage_optimizers = [
-            torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
-            for network in self._advantage_networks
+            AdamW(net.parameters(), lr=rate, weight_decay=decay) for net in self._advantage_networks
         ]
-        self._strategy_optimizer = torch.optim.AdamW(
-            self._strategy_network.parameters(), lr=rate, weight_decay=decay, fused=True
+        self._strategy_optimizer = AdamW(
+            self._strategy_network.parameters(), lr=rate, weight_decay=decay
         )
         asked = 1 if config.estimator.asks_values else 0
         self._value_networks = [build_value_network(config).to(self._device) for _ in range(asked)]
         self._value_optimizers = [
-            torch.optim.AdamW(network.parameters(), lr=config.value.learning_rate, fused=True)
+            AdamW(network.parameters(), lr=config.value.learning_rate)
             for network in self._value_networks
         ]
         if config.compile.trainer.enabled:
             _warn_below_threshold(config.network)
-            compile_kwargs = dict(
-                mode=config.compile.trainer.mode,
-                fullgraph=config.compile.trainer.fullgraph,
-                dynamic=config.compile.trainer.dynamic,
-            )
+        if config.compile.trainer.enabled and not compiling.compiles_steps:
+            compile_kwargs = compiling.options
             self._advantage_networks = [
                 torch.compile(net, **compile_kwargs) for net in self._advantage_networks
             ]
@@ -163,7 +162,7 @@ class DeepCFRTrainer:
         self.iteration += 1
         times = PhaseTimes()
         metrics: Metrics = {"iteration": self.iteration, "seconds": times.seconds}
-        metrics["learning_rate"] = self._set_learning_rates()
+        metrics |= {"parts": times.parts, "learning_rate": self._set_learning_rates()}
         counters, said = [], []
         if (self.iteration - 1) % self._config.traversal.opponent_refresh_every == 0:
             self._freeze_opponent()
@@ -171,6 +170,7 @@ class DeepCFRTrainer:
             seat = min(traverser, len(self._advantage_networks) - 1)
             with times.measure("traversal"):
                 samples = self._collect(traverser)
+            times.add_part("forward", samples.counters.forward_s)
             with times.measure("memory"):
                 self._remember(seat, samples)
             metrics |= self._fit(seat, times, everything=traverser == self._traversers()[-1])
@@ -484,8 +484,7 @@ def _clean_state_dict(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _warn_below_threshold(network: NetworkConfig) -> None:
     """Log that torch.compile is expected to slow a network of this size down."""
-    attentive = network.kind == "color_shared" and network.color_attention_layers >= 2
-    if network.hidden_size >= 1024 or network.num_layers >= 6 or attentive:
+    if network.worth_compiling:
         return
     logging.getLogger(__name__).warning(
         "compile.trainer.enabled is true for a network of %d x %d: torch.compile has been measured "

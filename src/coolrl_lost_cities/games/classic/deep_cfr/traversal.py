@@ -95,7 +95,8 @@ ActionValues = Callable[[U8], F32]
 
 BOTH = 2  # as a traverser
 
-_ROW_BLOCK = 16
+# In multiples of so many rows, a row of a forward has the same bits in any company on any CPU.
+ROW_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ def run_traversals(
 
 def _forward_rows(count: int, num_rows: int) -> int:
     """Return the rows of a forward: a power of two, so that few sizes are ever prepared for."""
-    return min(num_rows, max(_ROW_BLOCK, 1 << (count - 1).bit_length()))
+    return min(num_rows, max(ROW_BLOCK, 1 << (count - 1).bit_length()))
 
 
 def _sorted_samples(
@@ -315,7 +316,7 @@ def concatenate(parts: Sequence[TraversalSamples]) -> TraversalSamples:
 
 
 def _new_run(rules: Rules, spec: TraversalSpec) -> Run:
-    num_rows = -(-spec.lanes // _ROW_BLOCK) * _ROW_BLOCK
+    num_rows = -(-spec.lanes // ROW_BLOCK) * ROW_BLOCK
     num_games = min(num_rows if spec.shared_seats else 2 * num_rows, spec.num_traversals)
     tally = np.zeros(TALLY, np.int64)
     tally[NEXT_ID], tally[END_ID] = spec.first_id, spec.first_id + spec.num_traversals

@@ -1,0 +1,86 @@
+"""Two runs on the same batches, compiled and not, and how far their parameters end up apart.
+
+With ReLU a rounding error turns units on or off, and parameters part by as much as by another form
+of AdamW: that says nothing. GELU is smooth, so they have to stay together.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
+from coolrl_lost_cities.games.classic.deep_cfr.fixed_batches import (
+    Arm,
+    Decisions,
+    eager_arm,
+    fixed_decisions,
+    new_network,
+    with_gelu,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.gradient_error import graphs_compiled
+from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
+
+STEPS = 500
+LIMIT = 1e-5  # on the largest difference of a parameter
+
+
+@dataclass(frozen=True)
+class GeluRun:
+    """By what is learnt, the largest difference of a parameter, and how far one moved at most."""
+
+    steps: int
+    apart: dict[str, float]
+    moved: dict[str, float]
+    graphs: int
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of all."""
+        return max(self.apart.values())
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was compiled, and the parameters stayed together."""
+        return self.graphs > 0 and self.largest <= LIMIT
+
+
+def gelu_run(
+    config: DeepCFRConfig, compiled: Arm, num_steps: int, say: Callable[[str], None]
+) -> GeluRun:
+    """Train the configured network with GELU both ways, in fp32, on batches of fixed games."""
+    config = with_gelu(config)
+    apart: dict[str, float] = {}
+    moved: dict[str, float] = {}
+    before = graphs_compiled()
+    for decisions in fixed_decisions(config):
+        start = _flat(new_network(config).parameters())
+        ends = []
+        for name, arm in (("off", eager_arm()), ("on", compiled)):
+            say(f"{num_steps} steps with GELU, {decisions.name}, compile {name}")
+            ends.append(_trained(config, arm, decisions, num_steps))
+        apart[decisions.name] = float((ends[0] - ends[1]).abs().max())
+        moved[decisions.name] = float((ends[0] - start).abs().max())
+    return GeluRun(num_steps, apart, moved, graphs_compiled() - before)
+
+
+def _trained(config: DeepCFRConfig, arm: Arm, decisions: Decisions, num_steps: int) -> Tensor:
+    settings = config.optimization
+    network = new_network(config)
+    optimizer = torch.optim.AdamW(
+        network.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    device = torch.device(config.run.device)
+    steps = TrainingSteps(torch.float32, device, settings.grad_clip, arm.whole)
+    wrapped = arm.wrap(network)
+    for batch in decisions.batches(num_steps):
+        steps.fit(wrapped, optimizer, decisions.loss, batch)
+    return _flat(network.parameters())
+
+
+def _flat(parameters: Iterable[Tensor]) -> Tensor:
+    return torch.cat([parameter.detach().double().flatten() for parameter in parameters])
