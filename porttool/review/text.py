@@ -9,7 +9,7 @@ from porttool.evidence import shown_interval
 from porttool.report import Look, Report, Site, counted
 
 _MAX_LOOKS = 8
-_LINE = 110
+LINE = 110
 _HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -114,7 +114,7 @@ def summary(report: Report) -> list[str]:
         site_counts(report),
         proof_sentence(report),
         *([f"look first at (porttool review {report.port}):"] if looks else []),
-        *(short_line(look, _LINE) for look in looks),
+        *(short_line(look, LINE) for look in looks),
     ]
 
 

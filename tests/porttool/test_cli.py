@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from porttool.cli import LINE, app
+from porttool.cli import app
 from porttool.console import progress_lines
 from porttool.report import from_json
+from porttool.review.text import LINE
 
 CONFIG = '''\
 """Settings."""
@@ -318,7 +319,9 @@ def test_an_interruption_ends_the_check_and_says_one_line(
 def test_help_names_the_commands_and_the_exit_codes() -> None:
     done = subprocess.run(command("--help"), capture_output=True, text=True, check=True)
     listed = re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.M)
-    assert listed == ["apply", "verify", "review", "resolve", "status", "gate", "demo"]
+    assert listed == [
+        *("apply", "verify", "review", "record", "resolve", "status", "gate", "demo"),
+    ]
     assert "3 a person must decide" in done.stdout
     assert not re.search(r"^  .*\.\.\.$", done.stdout, re.M)
 
