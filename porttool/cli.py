@@ -267,7 +267,7 @@ def record(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write what was measured into the project's document, as a dated entry.
+    """Write what was measured into the project's docs, with its date.
 
     From the branch's report, or from result files, which may come from another machine.
     """
