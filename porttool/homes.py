@@ -20,8 +20,8 @@ from porttool.learning.definitions import import_statements
 from porttool.learning.lesson import Helper, Lesson
 from porttool.learning.naming import is_name_of
 from porttool.modules import Modules
-from porttool.source.scopes import bound_anywhere
-from porttool.source.syntax import parse_source, same_tree, top_level_name
+from porttool.source.scopes import bound_anywhere, top_level_name
+from porttool.source.syntax import parse_source, same_tree
 from porttool.whereabouts import named_plainly
 
 

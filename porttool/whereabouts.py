@@ -17,7 +17,8 @@ from porttool.git.renames import renames
 from porttool.learning.definitions import import_statements
 from porttool.learning.lesson import Helper, Lesson
 from porttool.learning.naming import is_name_of, plain_names, plain_text
-from porttool.source.syntax import Source, top_level_name
+from porttool.source.scopes import top_level_name
+from porttool.source.syntax import Source
 
 
 @dataclass(frozen=True)

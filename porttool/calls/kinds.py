@@ -19,7 +19,7 @@ from porttool.calls.view import (
     variable_scope,
     view,
 )
-from porttool.source.syntax import top_level_name
+from porttool.source.scopes import top_level_name
 
 # Methods of nn.Module that return the module itself.
 CHAINABLE = frozenset(

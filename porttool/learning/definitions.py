@@ -14,6 +14,7 @@ from porttool.learning.rewriting import names_of
 from porttool.learning.spelling import way_to_write
 from porttool.source.imports import Extended, bring_imports
 from porttool.source.inserts import insert_definition
+from porttool.source.scopes import top_level_name
 from porttool.source.syntax import (
     Names,
     Source,
@@ -22,7 +23,6 @@ from porttool.source.syntax import (
     line_of,
     same_tree,
     statement_span,
-    top_level_name,
 )
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

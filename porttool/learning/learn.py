@@ -44,6 +44,7 @@ from porttool.source.expressions import one_line
 from porttool.source.imports import flat_lines
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.pieces import comments
+from porttool.source.scopes import top_level_name
 from porttool.source.syntax import (
     TextEdit,
     apply_edits,
@@ -51,7 +52,6 @@ from porttool.source.syntax import (
     line_of,
     parse_source,
     text_of,
-    top_level_name,
 )
 from porttool.wrappers import known_wrapper
 

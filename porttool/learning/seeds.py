@@ -14,15 +14,8 @@ from porttool.learning.lesson import Seed, SeedKind, Wrapper
 from porttool.learning.rewriting import names_of
 from porttool.source.expressions import one_line
 from porttool.source.nodes import walk
-from porttool.source.syntax import (
-    Names,
-    Source,
-    line_of,
-    parents,
-    qualname,
-    text_of,
-    top_level_name,
-)
+from porttool.source.scopes import top_level_name
+from porttool.source.syntax import Names, Source, line_of, parents, qualname, text_of
 
 Wrapped = Callable[[ast.expr], ast.expr | None]
 

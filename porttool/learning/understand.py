@@ -27,15 +27,8 @@ from porttool.learning.seeds import (
 )
 from porttool.learning.treediff import Edit, diff_sources
 from porttool.source.nodes import walk
-from porttool.source.syntax import (
-    Source,
-    Span,
-    line_of,
-    parse_source,
-    span_of,
-    text_of,
-    top_level_name,
-)
+from porttool.source.scopes import top_level_name
+from porttool.source.syntax import Source, Span, line_of, parse_source, span_of, text_of
 
 _METHOD_KINDS = ("staticmethod", "classmethod")
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

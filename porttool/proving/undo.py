@@ -16,7 +16,8 @@ from dataclasses import field, replace
 from porttool.frozen import dataclass
 from porttool.learning.lesson import Rule
 from porttool.proving.patterns import Bindings, Tail, match, parse_pattern
-from porttool.source.syntax import Names, dump, top_level_name
+from porttool.source.scopes import top_level_name
+from porttool.source.syntax import Names, dump
 
 _VARIABLE = "__metavariable_"
 _NO_CODE = ("ctx", "op")

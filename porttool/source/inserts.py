@@ -6,14 +6,8 @@ import ast
 import re
 from collections.abc import Sequence
 
-from porttool.source.syntax import (
-    LINE_END,
-    Source,
-    TextEdit,
-    same_tree,
-    statement_span,
-    top_level_name,
-)
+from porttool.source.scopes import top_level_name
+from porttool.source.syntax import LINE_END, Source, TextEdit, same_tree, statement_span
 
 
 def _docstring_or_import(statement: ast.stmt) -> bool:
