@@ -8,17 +8,25 @@ DEMO := demo
 # One thread a process: small matrix products on two cores lose more to barriers than they gain.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv test test-ray lint format demo bench bench-trainer bench-openspiel gpu-check clean
+.PHONY: venv browser screenshots test test-ray lint format docs reference demo bench bench-trainer bench-openspiel gpu-check clean
 
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainer,dev]'
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainer,dev,browser]'
 	touch $@
 
-test: venv
+# A Chromium for the tests of the review page: found on the PATH, else Debian's is installed.
+browser:
+	scripts/browser.sh
+
+test: venv browser
 	$(BIN)/python -m pytest -n 2
+
+# Pictures of the review page, made by its tests, into docs/images.
+screenshots: venv browser
+	PORTTOOL_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/porttool/test_review_browser.py
 
 # Apart from `test`: ray takes longer to install, and more room, than CI has for one test.
 test-ray: venv
@@ -33,6 +41,15 @@ lint: venv
 format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The site; `test` builds it too.
+docs: venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "look at it:  $(BIN)/mkdocs serve, or site/index.html"
+
+# Pages under docs/reference that say what the command line and port.yaml say of themselves.
+reference: venv
+	$(BIN)/python scripts/write_reference.py
 
 demo: venv
 	rm -rf $(DEMO)

@@ -10,7 +10,6 @@ from importlib import metadata
 from typing import Literal
 
 from porttool import report as told
-from porttool.bench import Decided
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.experiment import Experiment
 from porttool.git.commits import CommitFacts, CommitId, Signature
@@ -20,6 +19,7 @@ from porttool.ledger import ledger
 from porttool.plan.plan import Plan
 from porttool.proving.proof import Proof
 from porttool.resolving.residual import Answered
+from porttool.workbench import Decided
 
 SeedForm = Literal["guard", "call", "lazy", "ungated"]
 
@@ -107,6 +107,8 @@ def _rules(decided: Decided) -> tuple[told.Rule, ...]:
 
 
 def _site(decision: Decision) -> told.Site:
+    # What the dataflow does not say has no place of its own: it is about the site.
+    about = decision.reasons[: len(decision.reasons) - decision.told]
     return told.Site(
         key=decision.key,
         path=decision.path,
@@ -118,6 +120,10 @@ def _site(decision: Decision) -> told.Site:
         rule=decision.rule,
         replacement=decision.replacement,
         known=decision.known,
+        steps=(
+            *map(told.Step, about),
+            *(told.Step(step.text, step.path, step.line) for step in decision.steps),
+        ),
     )
 
 

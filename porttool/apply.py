@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from porttool.account import account
 from porttool.auditing import check_written, written_audit
-from porttool.bench import Bench, Decided
 from porttool.experiment import find_experiment, learn_experiment
 from porttool.git.commits import CommitFacts, CommitId
 from porttool.git.partial import fetch_left_out
@@ -38,6 +37,7 @@ from porttool.series import Applied, commit_series, create_branch
 from porttool.survey import decide_sites
 from porttool.trees import check_switch, settings_reach, write_config, write_tree
 from porttool.whereabouts import relocated, renamed_files
+from porttool.workbench import Decided, Workbench
 
 Progress = Callable[[str], None]
 
@@ -73,10 +73,12 @@ def apply(
     dry_run: bool = False,
     despite_precondition: bool = False,
     replace_branch: bool = False,
+    finish: Callable[[Workbench, Report], Applied] | None = None,
     progress: Progress,
 ) -> Applied:
     """Make the review branch of a port, or say why there is none.
 
+    `finish` is what to do in place of creating the branch, once its commits are made and proven.
     Raises PortError subclasses for everything that stops it; then nothing has changed.
     """
     clock = Clock(progress)
@@ -84,7 +86,7 @@ def apply(
         clock.start(f"finding the experiment and {onto}")
         experiment = find_experiment(repo, quarantine, plan)
         onto_id = repo.resolve(onto)
-        bench = Bench(repo, quarantine, plan, experiment, onto, onto_id)
+        bench = Workbench(repo, quarantine, plan, experiment, onto, onto_id)
         merged = repo.find_ported(onto_id, experiment.tip.id, plan.name)
         if merged is not None:
             return already_ported(_account(bench), merged)
@@ -131,11 +133,13 @@ def apply(
         report = replace(report, precondition=precondition, timings=timings)
         if dry_run:
             return would_create(report)
+        if finish is not None:
+            return finish(bench, report)
         clock.start(f"creating {plan.review_branch}")
         return create_branch(bench, report, replace_branch=replace_branch)
 
 
-def prove(bench: Bench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:
+def prove(bench: Workbench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:
     """Prove from the two trees that off means off; how the port was made counts for nothing."""
     quarantine = bench.quarantine
     # What lies under patches/ speaks of the branch to porttool, and to no program of the project.
@@ -170,7 +174,7 @@ def prove_branch(
             ends = (onto_id, tip, experiment.parent_tree, experiment.tip.tree)
             fetch_left_out(repo, quarantine, ends, progress)
             lesson = learn_experiment(quarantine, plan, experiment)
-            bench = Bench(repo, quarantine, plan, experiment, plan.onto, onto_id)
+            bench = Workbench(repo, quarantine, plan, experiment, plan.onto, onto_id)
             return prove(bench, lesson, onto_id, tip)
 
     return prove_again
@@ -181,7 +185,7 @@ def _inside(folder: str, path: str) -> bool:
 
 
 def _account(
-    bench: Bench,
+    bench: Workbench,
     decided: Decided | None = None,
     proof: Proof | None = None,
     series: Sequence[CommitFacts] = (),

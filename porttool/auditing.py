@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from porttool.bench import Decided
 from porttool.deciding.edits import respelled_statement
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.errors import ProofFailed, UnparsableSource
@@ -18,6 +17,7 @@ from porttool.proving.audit import Doubt, Judged, NamedSeed, audit_names
 from porttool.proving.guards import Wrap
 from porttool.proving.written import Fault, Rewrite, WrittenAudit
 from porttool.source.syntax import Source, parse_source
+from porttool.workbench import Decided
 
 
 def ask_where_names_disagree(

@@ -21,9 +21,18 @@ try:
 
     import typer
 
-    from porttool.commands import gating, porting, reviewing, starting
+    from porttool.commands import (
+        gating,
+        measuring,
+        moving,
+        porting,
+        publishing,
+        reviewing,
+        starting,
+    )
+    from porttool.commands.examples import epilog
     from porttool.commands.options import Interrupted
-    from porttool.console import say
+    from porttool.console import be_quiet, say
 except KeyboardInterrupt:
     # Imports are most of the time before `main` begins, and nothing else could answer by then.
     sys.stderr.write("interrupted; nothing was changed\n")
@@ -38,7 +47,6 @@ app = typer.Typer(
     help="Port a stale experiment onto today's main, behind a switch that is off.",
     epilog="Exit codes: 0 done, 2 usage or plan, 3 a person must decide, 4 a check failed, "
     "5 parked, 1 a traceback, which is a bug.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -61,20 +69,27 @@ def _options(
             "--version", is_eager=True, callback=_say_version, help="Print the version and exit."
         ),
     ] = False,
-) -> None: ...
+) -> None:
+    be_quiet(False)
 
 
 for _command in (
+    starting.init,
     porting.apply,
     porting.verify,
+    measuring.precondition,
     reviewing.review,
     reviewing.record,
+    publishing.publish,
     porting.resolve,
     reviewing.status,
+    moving.refresh,
+    moving.radar,
     gating.gate,
     starting.demo,
+    starting.schema,
 ):
-    app.command()(_command)
+    app.command(epilog=epilog(_command.__name__))(_command)
 
 
 def main() -> None:

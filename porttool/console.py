@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from porttool.errors import PortError
 
 WIDTH_WITHOUT_TERMINAL = 160
+_quiet = False
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 
@@ -62,6 +64,9 @@ def _no_room(error: OSError) -> PortError | None:
 @contextmanager
 def progress_lines() -> Iterator[Callable[[str], None]]:
     """Say each step on standard error: one live line at a terminal, else a line each."""
+    if _quiet:
+        yield lambda step: None
+        return
     if not sys.stderr.isatty():
         yield tell
         return
@@ -74,6 +79,8 @@ def progress_lines() -> Iterator[Callable[[str], None]]:
 
 def show(renderable: RenderableType) -> None:
     """Print a table or a page as wide as the terminal is."""
+    if _quiet:
+        return
     from rich.console import Console
 
     # Into a file or a pipe little is folded: there is no terminal whose width would matter.
@@ -82,10 +89,46 @@ def show(renderable: RenderableType) -> None:
         sys.stdout.flush()
 
 
-def say(*lines: str) -> None:
-    """Print lines of the answer."""
+def show_paged(renderable: RenderableType) -> None:
+    """Print a page through a person's pager, where there is a person: at a terminal."""
+    from rich.console import Console
+
+    pager = os.environ.get("PAGER", "less")
+    if pager in ("", "cat") or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        show(renderable)
+        return
+    # As git starts it: what fits the screen ends at once, colours stay, the text stays afterwards.
+    os.environ.setdefault("LESS", "FRX")
+    # Ctrl-C at a pager is the pager's.
+    ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        console = Console()
+        with _writing(), console.pager(styles=not console.no_color):
+            console.print(renderable)
+    finally:
+        signal.signal(signal.SIGINT, ours)
+
+
+def be_quiet(wanted: bool) -> None:
+    """Say nothing from here on but results and what stops a command; with False, all again."""
+    global _quiet  # noqa: PLW0603 - one process has one standard output
+    _quiet = wanted
+
+
+def say(*lines: str, whole: bool = False) -> None:
+    """Print lines of the answer, the result first: the rest is left out where only that is wanted.
+
+    `whole` keeps all of them, for an answer that a person has to act upon.
+    """
+    shown = "\n".join(map(_shown, lines))
     with _writing():
-        print("\n".join(map(_shown, lines)), flush=True)
+        print(shown if whole or not _quiet else shown.split("\n", 1)[0], flush=True)
+
+
+def detail(*lines: str) -> None:
+    """Print lines that lead up to a result."""
+    if not _quiet:
+        say(*lines)
 
 
 def show_json(data: dict[str, Any]) -> None:

@@ -12,7 +12,15 @@ import shlex
 from pathlib import Path
 
 from porttool.errors import PlanError, PortError
-from porttool.evidence import WORDS, Bench, Drift, Evidence, decide, shown_interval
+from porttool.evidence import (
+    WORDS,
+    Bench,
+    Drift,
+    Evidence,
+    Measurement,
+    decide,
+    shown_interval,
+)
 from porttool.frozen import dataclass
 from porttool.git.replacing import replace_files
 from porttool.git.repo import Repository
@@ -20,7 +28,7 @@ from porttool.plan.plan import Plan
 from porttool.precondition import read_precondition
 from porttool.record import load_report
 from porttool.review.text import visible
-from porttool.verifying.measures import MAX_BYTES, read_bench, read_drift
+from porttool.verifying.results import MAX_BYTES, read_bench, read_drift
 
 HEADING = "## Measured ports"
 _END = "<!-- end of the port's entry -->"
@@ -80,7 +88,7 @@ def record_entry(
 def entry(port: str, at: str, evidence: Evidence) -> str:
     """Return one entry: what was measured where, the tables, the decision and what is next."""
     bench, drift, decision = evidence.bench, evidence.drift, evidence.decision
-    date = max(part.measured[:10] for part in (bench, drift) if part is not None)
+    date = max(part.taken.date[:10] for part in (bench, drift) if part is not None)
     outcome = WORDS[decision.outcome]
     blocks = [
         f"### {date}: {visible(port)}, {outcome}",
@@ -120,16 +128,16 @@ def _bench_blocks(bench: Bench) -> list[str]:
         f"{shown_interval(bench)}; asked for: {bench.at_least:.0%}."
     )
     failed = f"The bench failed: {_shown(bench.failed)}." if bench.failed else figures
-    return [_setting(bench), _shown(bench.table), failed]
+    return [_setting(bench.taken), _shown(bench.taken.table), failed]
 
 
 def _drift_blocks(drift: Drift) -> list[str]:
     said = f"Drift: {drift.verdict}" + (f", {_shown(drift.detail)}" if drift.detail else "")
-    return [_setting(drift), _shown(drift.table), f"{said}."]
+    return [_setting(drift.taken), _shown(drift.taken.table), f"{said}."]
 
 
-def _setting(measured: Bench | Drift) -> str:
-    parts = [part for part in (measured.what, measured.machine) if part]
+def _setting(taken: Measurement) -> str:
+    parts = [part for part in (taken.what, taken.machine) if part]
     return _sentence(_shown("; ".join(parts))) if parts else ""
 
 

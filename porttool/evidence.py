@@ -21,22 +21,31 @@ WORDS: dict[Outcome, str] = {
 
 
 @dataclass(frozen=True)
+class Measurement:
+    """When, where and on what something was measured, one line each, and its table.
+
+    `date` is an ISO date or time, `table` Markdown; all of it is what the measuring program says.
+    """
+
+    date: str
+    machine: str = ""
+    what: str = ""
+    table: str = ""
+
+
+@dataclass(frozen=True)
 class Bench:
     """One comparison of the switch on and off, taken in turn on one machine.
 
     `effect` is the share of the time that the switch saves, below 0 where it costs; `low` and
-    `high` are the ends of its interval. `failed` says why the figures count for nothing. `table` is
-    Markdown, `measured` an ISO date.
+    `high` are the ends of its interval. `failed` says why the figures count for nothing.
     """
 
     effect: float
     low: float
     high: float
     at_least: float
-    measured: str
-    machine: str = ""
-    what: str = ""
-    table: str = ""
+    taken: Measurement
     failed: str = ""
 
 
@@ -45,11 +54,8 @@ class Drift:
     """Whether training with the switch on comes out as it does with the switch off."""
 
     verdict: DriftVerdict
-    measured: str
+    taken: Measurement
     detail: str = ""
-    machine: str = ""
-    what: str = ""
-    table: str = ""
 
 
 @dataclass(frozen=True)

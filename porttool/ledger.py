@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from porttool import report as told
-from porttool.bench import Decided
 from porttool.deciding.seed_search import WRAPPED_ALREADY
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.learning.lesson import Hunk, Seed
 from porttool.plan.plan import Plan
+from porttool.workbench import Decided
 
 Outcome = Literal["applied", "adapted", "dropped", "already there"]
 _LOST_COMMENT = "a comment alone, not carried over"
@@ -22,16 +22,29 @@ def ledger(decided: Decided, plan: Plan) -> Iterator[told.LedgerEntry]:
     """Say of every hunk of the experiment what became of it on onto."""
     fates = _Fates(decided, plan)
     for hunk in decided.lesson.hunks:
-        outcome, why = fates.of(hunk)
+        fate = fates.of(hunk)
         yield told.LedgerEntry(
             path=hunk.path,
             line_before=hunk.line_before,
             line_after=hunk.line_after,
             before=hunk.before,
             after=hunk.after,
-            outcome=outcome,
-            why=why,
+            outcome=fate.outcome,
+            why=fate.why,
+            path_now=fate.path,
+            line_now=fate.line,
+            site=fate.site,
         )
+
+
+class _Fate(NamedTuple):
+    """What became of a hunk; the place on onto, and the key of the site that stands there."""
+
+    outcome: Outcome
+    why: str
+    path: str = ""
+    line: int = 0
+    site: str = ""
 
 
 class _Fates:
@@ -47,36 +60,42 @@ class _Fates:
         self._texts = {path: _bare(source.text) for path, source in decided.sources.items()}
         self._found: Counter[tuple[str, str]] = Counter()
 
-    def of(self, hunk: Hunk) -> tuple[Outcome, str]:
+    def of(self, hunk: Hunk) -> _Fate:
         """Return a hunk's fate; to be asked once for each, in the experiment's order."""
         path = self.decided.files.get(hunk.path, hunk.path)
         moved = f", in {path}, its name on onto" if path != hunk.path else ""
         if hunk.kind == "rule":
-            outcome, why = self._rule(hunk, path)
+            fate = self._rule(hunk, path)
         elif hunk.kind == "seed":
-            outcome, why = self._seed(hunk, path)
+            fate = self._seed(hunk, path)
         elif hunk.kind == "residual":
-            outcome, why = self._residual(hunk)
+            fate = self._residual(hunk)
         elif self._is_there(hunk, path):
-            outcome, why = "already there", "onto has it"
+            fate = _Fate("already there", "onto has it")
         else:
-            outcome, why = "applied", hunk.kind
-        return outcome, why if outcome == "dropped" else why + moved
+            fate = _Fate("applied", hunk.kind)
+        if fate.outcome == "dropped":
+            return fate
+        return fate._replace(why=fate.why + moved, path=fate.path or path)
 
-    def _rule(self, hunk: Hunk, path: str) -> tuple[Outcome, str]:
-        if self._site(hunk, path):
+    def _rule(self, hunk: Hunk, path: str) -> _Fate:
+        site = self._site(hunk, path)
+        if site is not None:
+            at = (site.path, site.line, site.key)
             if hunk.by in self._adapted:
-                return "adapted", "in the form that is neutral on an object that is not wrapped"
-            return "applied", f"rule {hunk.by}"
+                why = "in the form that is neutral on an object that is not wrapped"
+                return _Fate("adapted", why, *at)
+            return _Fate("applied", f"rule {hunk.by}", *at)
         if self._is_there(hunk, path):
-            return "already there", "onto has this place in the experiment's form"
+            return _Fate("already there", "onto has this place in the experiment's form")
         for other, origin in self.decided.origins.items():
             site = self._site(hunk, other) if origin == path else None
             if site is not None:
-                return "adapted", f"rule {hunk.by}, at {other}:{site.line}, where onto has it now"
+                why = f"rule {hunk.by}, at {other}:{site.line}, where onto has it now"
+                return _Fate("adapted", why, site.path, site.line, site.key)
         if path not in self.decided.sources:
-            return "dropped", f"onto does not have {path} any more"
-        return "dropped", "onto does not have this place any more"
+            return _Fate("dropped", f"onto does not have {path} any more")
+        return _Fate("dropped", "onto does not have this place any more")
 
     def _site(self, hunk: Hunk, path: str) -> Decision | None:
         """Take a rewritten site that was there in the experiment's parent, by its text."""
@@ -87,7 +106,7 @@ class _Fates:
                 return site
         return None
 
-    def _seed(self, hunk: Hunk, path: str) -> tuple[Outcome, str]:
+    def _seed(self, hunk: Hunk, path: str) -> _Fate:
         placed = self._placed.get((path, hunk.line_after))
         if placed is not None:
             return self._wrapped(placed)
@@ -95,18 +114,20 @@ class _Fates:
         skipped = self._skipped(seed) if seed else None
         if skipped is not None and skipped.reasons[0].startswith(WRAPPED_ALREADY):
             switch = self.plan.switch
-            return "already there", skipped.reasons[0] + (
-                f", not behind {switch.gate}" if switch else ""
-            )
+            why = skipped.reasons[0] + (f", not behind {switch.gate}" if switch else "")
+            return _Fate("already there", why, skipped.path, skipped.line)
         if skipped is not None:
-            return "dropped", skipped.reasons[0]
-        return "dropped", "the object is not constructed on onto any more"
+            return _Fate("dropped", skipped.reasons[0])
+        return _Fate("dropped", "the object is not constructed on onto any more")
 
-    def _wrapped(self, seed: PlacedSeed) -> tuple[Outcome, str]:
+    def _wrapped(self, seed: PlacedSeed) -> _Fate:
         moved = f", moved from {seed.moved_from}" if seed.moved_from else ""
+        at = (seed.path, seed.line)
         if self.plan.switch is not None:
-            return "adapted", f"behind {self.plan.switch.gate}{moved}"
-        return ("adapted", f"at {seed.path}:{seed.line}{moved}") if moved else ("applied", "seed")
+            return _Fate("adapted", f"behind {self.plan.switch.gate}{moved}", *at)
+        if moved:
+            return _Fate("adapted", f"at {seed.path}:{seed.line}{moved}", *at)
+        return _Fate("applied", "seed", *at)
 
     def _skipped(self, seed: Seed) -> Decision | None:
         what = f"wrap {seed.target or seed.constructor}"
@@ -121,15 +142,16 @@ class _Fates:
             None,
         )
 
-    def _residual(self, hunk: Hunk) -> tuple[Outcome, str]:
+    def _residual(self, hunk: Hunk) -> _Fate:
         if hunk.by == _LOST_COMMENT:
-            return "dropped", hunk.by
+            return _Fate("dropped", hunk.by)
         resolved = self.decided.residual.resolved.get(hunk.path)
         if resolved is not None:
-            return "adapted", f"it conflicted with onto, and a person decided: {resolved}"
+            why = f"it conflicted with onto, and a person decided: {resolved}"
+            return _Fate("adapted", why)
         if hunk.path in self.decided.residual.there:
-            return "already there", "onto has what no rule explains"
-        return "applied", "merged as it is; no rule explains it"
+            return _Fate("already there", "onto has what no rule explains")
+        return _Fate("applied", "merged as it is; no rule explains it")
 
     def _is_there(self, hunk: Hunk, path: str) -> bool:
         """Tell whether onto has the experiment's text of a hunk, beside what was found so far."""

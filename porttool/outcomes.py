@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from porttool.bench import Bench
 from porttool.deciding.sites import Decision
 from porttool.errors import (
     EXIT_DONE,
@@ -22,6 +22,7 @@ from porttool.proving.proof import Proof
 from porttool.report import LedgerEntry, Report, counted, yaml_text
 from porttool.resolving.conflicts import merge_base
 from porttool.series import Applied
+from porttool.workbench import Workbench
 
 _MAX_SEARCHED = 2000
 
@@ -32,7 +33,7 @@ def already_ported(report: Report, merged: CommitId) -> Applied:
     return Applied("already-ported", report, report.branch, EXIT_DONE, message)
 
 
-def nothing_to_do(bench: Bench, report: Report, switch: Switch | None) -> Applied:
+def nothing_to_do(bench: Workbench, report: Report, switch: Switch | None) -> Applied:
     """Say why the port would change nothing: onto has it all, or has no place left for it."""
     hunks = [entry for entry in report.ledger if entry.outcome in ("already there", "dropped")]
     there = [entry for entry in hunks if entry.outcome == "already there"]
@@ -99,11 +100,15 @@ def parked(report: Report, plan: Plan) -> Applied:
         f"  {'met    ' if clause.met else 'not met'} {clause.text} (is {clause.seen})"
         for clause in report.precondition.clauses
     ]
+    command = ""
+    if plan.precondition is not None and plan.precondition.measure is not None:
+        command = f", or measure: porttool precondition {shlex.quote(plan.name)} --measure"
     message = "\n".join(
         [
             f"{report.port} is parked: {report.precondition.config} does not meet the precondition",
             *clauses,
-            f"next: raise one of them in {plan.path} (variants), or --despite-precondition",
+            f"next: raise one of them in {plan.path} (variants), or --despite-precondition"
+            + command,
         ]
     )
     return Applied("parked", replace(report, verdict="parked"), report.branch, EXIT_PARKED, message)
@@ -146,7 +151,7 @@ def _with_reasons(message: str, hunks: Sequence[LedgerEntry]) -> str:
     return "\n".join((message, *whys))
 
 
-def _since(bench: Bench) -> str:
+def _since(bench: Workbench) -> str:
     """Return which commit of onto looks like the experiment's, picked by hand."""
     found = picked_by_hand(bench.quarantine, bench.experiment.tip, bench.onto_id)
     return f", since {found.id} ({found.subject})" if found else ""

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Literal
+
 from porttool.errors import PlanError
+from porttool.frozen import dataclass
 from porttool.gating.settings import derive_yaml, evaluate_precondition
 from porttool.git.commits import CommitId, TreeId
 from porttool.git.objects import Objects
+from porttool.git.repo import Repository
 from porttool.plan.plan import Plan, PreconditionPlan
-from porttool.report import Clause, Precondition
+from porttool.report import Clause, Precondition, Threshold
+
+
+@dataclass(frozen=True)
+class Targeted:
+    """The precondition as far as the port has come, and the commit that it was read at.
+
+    `derived` is the targeted config where the commit does not have it yet, else None.
+    """
+
+    precondition: Precondition
+    at: CommitId
+    stage: Literal["not applied", "branch", "merged"]
+    derived: bytes | None = None
 
 
 def read_precondition(objects: Objects, plan: Plan, treeish: CommitId | TreeId) -> Precondition:
@@ -42,17 +60,49 @@ def expected_precondition(
     rule = plan.precondition
     if rule is None:
         return Precondition(met=True)
+    data = _expected_data(objects, plan, rule, onto)
+    return None if data is None else _evaluate(rule, data)
+
+
+def find_precondition(repo: Repository, plan: Plan) -> Targeted:
+    """Return the precondition of a port as far as it has come.
+
+    Raises PlanError where the targeted config is nowhere.
+    """
+    rule = plan.precondition
+    tip = repo.find(plan.review_branch)
+    onto = repo.resolve(plan.onto)
+    if tip is not None:
+        return Targeted(read_precondition(repo, plan, tip), tip, "branch")
+    if repo.find_ported(onto, CommitId(plan.experiment.commits[-1]), plan.name) is not None:
+        return Targeted(read_precondition(repo, plan, onto), onto, "merged")
+    if rule is None:
+        return Targeted(Precondition(met=True), onto, "not applied")
+    data = _expected_data(repo, plan, rule, onto)
+    if data is None:
+        raise _absent(plan, rule, onto)
+    own = any(variant.path == rule.config for variant in plan.variants)
+    return Targeted(_evaluate(rule, data), onto, "not applied", data if own else None)
+
+
+def with_measured(precondition: Precondition, threshold: Threshold) -> Precondition:
+    """Return the precondition with what was measured as one more clause."""
+    met = any(clause.met for clause in precondition.clauses) or threshold.met
+    return dataclasses.replace(precondition, met=met, measured=threshold)
+
+
+def _expected_data(
+    objects: Objects, plan: Plan, rule: PreconditionPlan, onto: CommitId | TreeId
+) -> bytes | None:
     variant = next((v for v in plan.variants if v.path == rule.config), None)
     source = expected_config(plan) or rule.config
     data = objects.read(onto, source)
-    if data is None:
-        return None
-    if variant is None:
-        return _evaluate(rule, data)
+    if data is None or variant is None:
+        return data
     # The switch's section is not in onto's file yet, and no rule asks for it.
     own = plan.switch.key if plan.switch else None
     known = {k: value for k, value in variant.changes.items() if k.split(".", 1)[0] != own}
-    return _evaluate(rule, derive_yaml(data, known, "", path=source))
+    return derive_yaml(data, known, "", path=source)
 
 
 def _evaluate(rule: PreconditionPlan, data: bytes) -> Precondition:

@@ -51,6 +51,19 @@ def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:
     return None
 
 
+def reported_tip(repo: Repository, tip: CommitId) -> CommitId | None:
+    """Return the commit that `find_report` finds the report at: the last that porttool made."""
+    commit = tip
+    for _ in range(MAX_ADDED):
+        if read_note(repo, commit) is not None:
+            return commit
+        parents = repo.commit(commit).parents
+        if not parents:
+            return None
+        commit = parents[0]
+    return None
+
+
 def load_report(repo: Repository, plan: Plan) -> Report:
     """Return the report of a plan's branch.
 

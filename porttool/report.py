@@ -8,24 +8,17 @@ included: the JSON text is ASCII.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
-import types
-import typing
 from typing import Any, Literal
 
-from porttool.errors import PortError
-from porttool.evidence import Evidence
+from porttool.coding import ReportError, decode, encode
+from porttool.evidence import Evidence, Measurement
 from porttool.frozen import dataclass
 
 SCHEMA = 1
 
 Verdict = Literal["ready", "parked", "failed", "unverified"]
-
-
-class ReportError(PortError):
-    """A stored report is not one, or was written by a version that this one does not know."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """What became of one hunk of the experiment; lines count from 1 on either side."""
+    """What became of one hunk of the experiment; lines count from 1 on either side.
+
+    Where onto has a place for it, `path_now` and `line_now` are that place, and `site` is the key
+    of the site that is there.
+    """
 
     path: str
     line_before: int
@@ -78,6 +75,18 @@ class LedgerEntry:
     after: str
     outcome: Literal["applied", "adapted", "dropped", "already there"]
     why: str
+    path_now: str = ""
+    line_now: int = 0
+    site: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the reasons for a decision, and the place on onto where it is seen, if any."""
+
+    text: str
+    path: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class Site:
     """A place on onto and the decision about it.
 
     `known` is False where main gained the place after the experiment was made. `line` and `column`
-    are those of onto.
+    are those of onto. `steps` are the reasons once more, each with its place.
     """
 
     key: str
@@ -98,6 +107,7 @@ class Site:
     rule: str | None = None
     replacement: str | None = None
     known: bool = True
+    steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,12 +194,41 @@ class Clause:
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """What a program measured for the precondition at the commit `at`, and whether that meets it.
+
+    `fault` says why nothing came of it; then `taken` is None and `met` False.
+    """
+
+    at: str
+    met: bool
+    clause: Clause
+    taken: Measurement | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class Precondition:
-    """Whether the targeted config meets the plan's rule; `met` is True when the plan has none."""
+    """Whether the plan's rule is met, by the targeted config or by what was measured.
+
+    `met` is True when the plan has no rule. `measured` is one more clause, None where it was not.
+    """
 
     met: bool
     config: str = ""
     clauses: tuple[Clause, ...] = ()
+    measured: Threshold | None = None
+
+    @property
+    def conditions(self) -> tuple[Clause, ...]:
+        """Every condition that was looked at; what was measured comes last, with its date."""
+        found = self.measured
+        if found is None:
+            return self.clauses
+        taken = found.taken
+        on = f" on {taken.machine}" if taken and taken.machine else ""
+        seen = f"{found.clause.seen}, measured {taken.date[:10]}{on}" if taken else found.fault
+        return (*self.clauses, Clause(found.clause.text, seen, found.clause.met))
 
 
 @dataclass(frozen=True)
@@ -321,8 +360,8 @@ def to_data(report: Report) -> dict[str, Any]:
     """Return the report as JSON data, with `asks`, `hazards`, `answers`, `look_first` beside it."""
     return {
         "schema": SCHEMA,
-        **_encode(report),
-        **{name: _encode(getattr(report, name)) for name in _COMPUTED},
+        **encode(report),
+        **{name: encode(getattr(report, name)) for name in COMPUTED},
     }
 
 
@@ -349,8 +388,8 @@ def from_json(text: str | bytes) -> Report:
             f"the stored report has schema {seen!r}; this porttool reads schema {SCHEMA}",
             next="porttool apply --replace, then porttool verify",
         )
-    fields = {key: value for key, value in data.items() if key not in ("schema", *_COMPUTED)}
-    report: Report = _decode(fields, Report, "report")
+    fields = {key: value for key, value in data.items() if key not in ("schema", *COMPUTED)}
+    report: Report = decode(fields, Report, "report")
     return report
 
 
@@ -440,57 +479,10 @@ def next_step(report: Report, standing: Standing = UP_TO_DATE) -> str:
     return f"git switch {onto} && {merge}" if standing.elsewhere else merge
 
 
-_COMPUTED = ("asks", "hazards", "answers", "look_first")
+COMPUTED = ("asks", "hazards", "answers", "look_first")
 
 
 def _look(site: Site, kind: Literal["ask", "hazard", "new site"]) -> Look:
     what = {"rewrite": f" becomes `{site.replacement}`", "skip": " is left alone"}
     why = "; ".join((f"`{site.text}`{what.get(site.action, '')}", *site.reasons))
     return Look(site.path, site.line, kind, why)
-
-
-def _encode(value: object) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return [_encode(item) for item in value]
-    return value
-
-
-def _decode(data: Any, kind: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin is Literal:
-        return _expect(
-            data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}"
-        )
-    if origin is types.UnionType:
-        inner = next(arm for arm in typing.get_args(kind) if arm is not types.NoneType)
-        return None if data is None else _decode(data, inner, where)
-    if origin is tuple:
-        _expect(isinstance(data, list), data, where, "a list")
-        item = typing.get_args(kind)[0]
-        return tuple(_decode(value, item, f"{where}[{index}]") for index, value in enumerate(data))
-    if dataclasses.is_dataclass(kind):
-        _expect(isinstance(data, dict), data, where, "an object")
-        hints = typing.get_type_hints(kind)
-        for name in data:
-            _expect(name in hints, name, where, f"a field among {', '.join(hints)}")
-        required = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
-        for name in required:
-            _expect(name in data, sorted(data), where, f"a field {name!r}")
-        assert isinstance(kind, type)
-        return kind(**{name: _decode(data[name], hints[name], f"{where}.{name}") for name in data})
-    if kind is float and type(data) is int:
-        return float(data)
-    return _expect(type(data) is kind, data, where, f"a {kind.__name__}")
-
-
-def _expect(holds: bool, seen: Any, where: str, expected: str) -> Any:
-    if not holds:
-        raise ReportError(
-            "the stored report cannot be read",
-            where=where,
-            why=f"saw {seen!r}, expected {expected}",
-            next="porttool apply --replace, then porttool verify",
-        )
-    return seen

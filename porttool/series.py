@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from porttool.bench import Bench
 from porttool.errors import EXIT_DONE, RepositoryError
 from porttool.frozen import dataclass
 from porttool.git.commits import (
@@ -20,10 +19,12 @@ from porttool.git.publish import RefUpdate, publish_with_note
 from porttool.plan.plan import Plan
 from porttool.plan.switch import FlatSwitch, Switch
 from porttool.record import find_report
-from porttool.report import Report, counted, to_json
+from porttool.report import Commit, Report, counted, to_json
+from porttool.workbench import Workbench
 
 Outcome = Literal[
     "created",
+    "moved",
     "unchanged",
     "dry-run",
     "already-ported",
@@ -36,6 +37,21 @@ Outcome = Literal[
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A branch from one tip to another, and what became of the commits that were put on top of it.
+
+    `kept` are those commits as they are now, `dropped` those of which the new branch has everything
+    already. `range_diff` is git's comparison of the two series.
+    """
+
+    old: str
+    new: str
+    kept: tuple[Commit, ...]
+    dropped: tuple[Commit, ...]
+    range_diff: str
+
+
+@dataclass(frozen=True)
 class Applied:
     """How `apply` ended, the whole account of it, and what to tell the user."""
 
@@ -44,9 +60,10 @@ class Applied:
     branch: str
     exit_code: int
     message: str
+    moved: Moved | None = None
 
 
-def commit_series(bench: Bench, adapted: TreeId, gated: TreeId) -> list[CommitId]:
+def commit_series(bench: Workbench, adapted: TreeId, gated: TreeId) -> list[CommitId]:
     """Write one commit an idea: the experiment as adapted, its gate, then each patch.
 
     Equal inputs give equal ids: the committer is the user at the later of onto's and the
@@ -97,7 +114,7 @@ def commit_series(bench: Bench, adapted: TreeId, gated: TreeId) -> list[CommitId
     return series
 
 
-def create_branch(bench: Bench, report: Report, *, replace_branch: bool) -> Applied:
+def create_branch(bench: Workbench, report: Report, *, replace_branch: bool) -> Applied:
     """Create the branch and its report by compare-and-swap: the only step that anybody can see.
 
     Raises RepositoryError when another branch of that name is there, unless it is to be replaced
@@ -145,7 +162,7 @@ def create_branch(bench: Bench, report: Report, *, replace_branch: bool) -> Appl
     return Applied("created", report, plan.review_branch, EXIT_DONE, message)
 
 
-def _is_ours(bench: Bench, tip: CommitId, kept: Report | None) -> bool:
+def _is_ours(bench: Workbench, tip: CommitId, kept: Report | None) -> bool:
     """Tell whether every commit of a branch was made by porttool for this port.
 
     Without a report, which a fetch may not have brought, the trailers have to say so.

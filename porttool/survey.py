@@ -9,7 +9,6 @@ from porttool.account import pick_conflicts, resolved_conflicts
 from porttool.arrivals import new_wrappings
 from porttool.attributes import attribute_hazards
 from porttool.auditing import ask_where_names_disagree
-from porttool.bench import Bench, Decided, Residual
 from porttool.deciding.dataflow import Flow, analyse
 from porttool.deciding.decide import (
     check_guard,
@@ -34,6 +33,7 @@ from porttool.resolving.residual import Merged, check_merged, merge_residual
 from porttool.source.syntax import Source, Span, parse_source
 from porttool.trees import gate_file
 from porttool.whereabouts import Whereabouts, find_whereabouts, relocated, renamed_files
+from porttool.workbench import Decided, Residual, Workbench
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Found:
     where: Whereabouts
 
 
-def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
+def decide_sites(bench: Workbench, lesson: Lesson) -> Decided:
     """Merge what no rule explains, find the seeds again, and decide every site.
 
     Raises NeedsPerson when the residual conflicts, CannotLearn when the guard disagrees with the
@@ -94,7 +94,7 @@ def decide_sites(bench: Bench, lesson: Lesson) -> Decided:
     return decided if plan.switch is None else _gated(bench, decided, plan.switch)
 
 
-def _guarded(bench: Bench, lesson: Lesson) -> dict[str, Source]:
+def _guarded(bench: Workbench, lesson: Lesson) -> dict[str, Source]:
     """Hold the guard against the experiment's own parent, and return its files."""
     before, _ = bench.experiment.sides(bench.quarantine)
     # Of files that no rule, seed or helper is about, those that do not parse are reported below.
@@ -105,7 +105,7 @@ def _guarded(bench: Bench, lesson: Lesson) -> dict[str, Source]:
     return parents
 
 
-def _read_onto(bench: Bench, lesson: Lesson, files: Mapping[str, str], merged: Merged) -> _Onto:
+def _read_onto(bench: Workbench, lesson: Lesson, files: Mapping[str, str], merged: Merged) -> _Onto:
     """Read the files of onto that name what is ported, or that the experiment touched."""
     quarantine, words = bench.quarantine, relevant_words(lesson)
     touched = set(relocated(lesson, files).touched)
@@ -131,7 +131,7 @@ def _read_onto(bench: Bench, lesson: Lesson, files: Mapping[str, str], merged: M
 
 
 def _decide(
-    bench: Bench,
+    bench: Workbench,
     taught: Lesson,
     files: Mapping[str, str],
     *,
@@ -169,7 +169,7 @@ def _decide(
     return _Found(lesson, placed, (*sites, *asks), where)
 
 
-def _gated(bench: Bench, decided: Decided, switch: Switch) -> Decided:
+def _gated(bench: Workbench, decided: Decided, switch: Switch) -> Decided:
     """Return the decisions with the edits that gate the seeds; raises NeedsPerson."""
     gates = {
         path: gate_file(bench.quarantine, decided, switch, source)
@@ -181,7 +181,7 @@ def _gated(bench: Bench, decided: Decided, switch: Switch) -> Decided:
     return replace(decided, gates={path: edits for path, (edits, _) in gates.items() if edits})
 
 
-def _further(bench: Bench, flow: Flow, tree: TreeId, searched: set[str]) -> dict[str, Source]:
+def _further(bench: Workbench, flow: Flow, tree: TreeId, searched: set[str]) -> dict[str, Source]:
     """Read the files that name nothing of the port and still have a say about it."""
     objects, plan = bench.quarantine, bench.plan
     listing = Listing(_python(objects.paths(tree)))
@@ -193,7 +193,7 @@ def _further(bench: Bench, flow: Flow, tree: TreeId, searched: set[str]) -> dict
 
 
 def _residual(
-    bench: Bench, lesson: Lesson, merged: Merged, onto: TreeId, files: Mapping[str, str]
+    bench: Workbench, lesson: Lesson, merged: Merged, onto: TreeId, files: Mapping[str, str]
 ) -> Residual:
     """Say what became of the paths that no rule explains, by the experiment's paths."""
     objects = bench.quarantine
@@ -214,7 +214,7 @@ def _residual(
 
 
 def _attributes(
-    bench: Bench, lesson: Lesson, files: Mapping[str, str], decisions: Iterable[Decision]
+    bench: Workbench, lesson: Lesson, files: Mapping[str, str], decisions: Iterable[Decision]
 ) -> tuple[Decision, ...]:
     """Report what attributes ask for in the files that change, and is not done."""
     objects, parent, onto = bench.quarantine, bench.experiment.parent_tree, bench.onto_id

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from porttool import report as told
-from porttool.bench import Decided
 from porttool.deciding.edits import port_edits
 from porttool.deciding.sites import Decision
 from porttool.errors import PlanError, UnparsableSource
@@ -25,6 +24,7 @@ from porttool.plan.switch import FlatSwitch, Switch
 from porttool.source.fit import fit_lines
 from porttool.source.layout import has_formatter, line_length
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source
+from porttool.workbench import Decided
 
 _MAX_WORDS = 100  # that git searches for one by one
 

@@ -33,11 +33,15 @@ SWITCH = "compile_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says, as lines and as data, and its exit code."""
+    """What a run says, as lines and as data, and its exit code.
+
+    `findings` are those of a check, with paths as seen from the repository's root.
+    """
 
     lines: tuple[str, ...]
     data: dict[str, Any]
     exit_code: int
+    findings: tuple[Finding, ...] = ()
 
 
 def _unsaid(words: str) -> None:
@@ -98,6 +102,7 @@ def check_paths(given: Sequence[Path], *, repo: Path, switch: str) -> Answer:
         tuple(_line(place, one) for one in found),
         {"ungated": [_finding(place, one) for one in found], "exit_code": code},
         code,
+        found,
     )
 
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from porttool.commands.options import HERE, Json, Repo, telling
-from porttool.console import answering, say, show_json
+from porttool.commands.options import HERE, Json, Quiet, Repo, telling
+from porttool.console import answering, detail, say, show_json
 
 
 def gate(
@@ -34,15 +35,25 @@ def gate(
         ),
     ] = None,
     repo: Repo = HERE,
+    sarif: Annotated[
+        Path | None,
+        typer.Option("--sarif", metavar="FILE", help="With --check: write it as SARIF too."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes, write nothing.")
     ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Put torch.compile in working files behind a switch that is off."""
+    """Put torch.compile in your files behind a switch, off."""
     with answering(as_json), telling() as changed:
         from porttool.calls.command import check_paths, gate_paths
+        from porttool.errors import PortError
 
+        if sarif is not None and not check:
+            raise PortError(
+                "--sarif goes with --check", next="porttool gate --check --sarif FILE PATHS"
+            )
         answer = (
             check_paths(paths, repo=repo, switch=switch)
             if check
@@ -56,8 +67,20 @@ def gate(
                 changed=changed.append,
             )
         )
+        if sarif is not None:
+            from importlib.metadata import version
+
+            from porttool.exporting import gate_sarif, write_export
+
+            write_export(
+                sarif, json.dumps(gate_sarif(answer.findings, version("porttool"))).encode()
+            )
+            changed.append(f"{sarif} was written")
         if as_json:
             show_json(answer.data)
+        elif answer.exit_code:
+            say(*answer.lines, whole=True)
         elif answer.lines:
-            say(*answer.lines)
+            detail(*answer.lines[:-1])
+            say(answer.lines[-1])
         raise typer.Exit(answer.exit_code)

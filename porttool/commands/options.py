@@ -10,13 +10,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from porttool.console import be_quiet
+
 if TYPE_CHECKING:
     from porttool.git.repo import Repository
     from porttool.plan.plan import Plan
 
+
+def port_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the ports whose names begin like this, for completion in a shell."""
+    from porttool.plan.names import ports_above
+
+    folder = context.params.get("repo") or HERE
+    return [name for name in ports_above(Path(folder)) if name.startswith(incomplete)]
+
+
+HERE = Path()
 Port = Annotated[
     str | None,
-    typer.Argument(help="A port's name, its folder or port.yaml; the only one when left out."),
+    typer.Argument(
+        help="A port's name, its folder or port.yaml; the only one when left out.",
+        autocompletion=port_names,
+    ),
 ]
 Repo = Annotated[Path, typer.Option("--repo", metavar="PATH", help="The repository to work in.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object.")]
@@ -29,8 +44,24 @@ Despite = Annotated[
         "--despite-precondition", help="Go on when the precondition is not met; it stays parked."
     ),
 ]
+Python = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="The project's interpreter; $VIRTUAL_ENV's, .venv's or this one by default.",
+    ),
+]
 Paths = Annotated[list[str] | None, typer.Option(metavar="PATH", help="A path in conflict.")]
-HERE = Path()
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        callback=be_quiet,
+        expose_value=False,
+        help="Say only the result, and what stops it.",
+    ),
+]
 
 
 class Interrupted(BaseException):

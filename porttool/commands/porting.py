@@ -15,12 +15,14 @@ from porttool.commands.options import (
     Onto,
     Paths,
     Port,
+    Python,
+    Quiet,
     Repo,
     opened,
     telling,
     watched,
 )
-from porttool.console import answering, progress_lines, say, show, show_json
+from porttool.console import answering, detail, progress_lines, say, show, show_json
 
 
 def apply(
@@ -39,6 +41,7 @@ def apply(
     replace: Annotated[
         bool, typer.Option("--replace", help="Make the branch anew if porttool made it.")
     ] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Make the review branch port/NAME.
@@ -80,8 +83,8 @@ def apply(
             elif applied.outcome == "created":
                 from porttool.review.text import summary
 
-                say(*summary(applied.report))
-            say(applied.message)
+                detail(*summary(applied.report))
+            say(applied.message, whole=applied.exit_code != 0)
         raise typer.Exit(applied.exit_code)
 
 
@@ -89,20 +92,23 @@ def verify(
     port: Port = None,
     *,
     repo: Repo = HERE,
-    python: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="The project's interpreter; $VIRTUAL_ENV's, .venv's or this one by default.",
-        ),
-    ] = None,
+    python: Python = None,
     despite_precondition: Despite = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure the precondition too (precondition.measure)."),
+    ] = False,
     bench: Annotated[
         bool, typer.Option("--bench", help="Measure too what the switch saves (verify.bench).")
     ] = False,
     drift: Annotated[
         bool, typer.Option("--drift", help="Measure too whether training drifts (verify.drift).")
     ] = False,
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Write the checks as JUnit XML too."),
+    ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Check the review branch and give a verdict.
@@ -121,10 +127,15 @@ def verify(
                 # Not resolved: a link in an environment's bin folder is what selects it.
                 python=python.absolute() if python else None,
                 despite_precondition=despite_precondition,
+                measure=measure,
                 bench=bench,
                 drift=drift,
                 progress=progress,
             )
+        if junit is not None:
+            from porttool.exporting import report_junit, write_export
+
+            write_export(junit, report_junit(verified.report))
         if as_json:
             from porttool.report import to_data
 
@@ -142,7 +153,8 @@ def verify(
             from porttool.review.terminal import checks_table
 
             show(checks_table(verified.report))
-            say(verified.message, f"next: {verified.next}")
+            whole = verified.exit_code != 0
+            say(verified.message, f"next: {verified.next}", whole=whole)
         raise typer.Exit(verified.exit_code)
 
 
@@ -158,6 +170,7 @@ def resolve(
     ours: Paths = None,
     theirs: Paths = None,
     delete: Paths = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Open the port's conflicts in a folder, and keep the answers.

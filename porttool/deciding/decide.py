@@ -85,7 +85,7 @@ def decide(
             numbers[scope, " ".join(text.split())] += 1
             key = site_key(path, scope, text, numbers[scope, " ".join(text.split())])
             span = span_of(source, site.node)
-            action, reasons = _judge(site, flow, lesson, file)
+            action, reasons, holding = _judge(site, flow, lesson, file)
             decision = Decision(
                 key=key,
                 path=path,
@@ -97,6 +97,8 @@ def decide(
                 reasons=reasons,
                 span=span,
                 known=known.has(site.rule, scope, text) if site.rule else False,
+                steps=holding.steps if holding else (),
+                told=len(holding.chain) if holding else 0,
             )
             decisions.append(_settled(decision, site, source, lesson, answers.get(key)))
     asked = {(d.path, d.span) for d in decisions if d.action in ("ask", "rewrite")}
@@ -138,45 +140,59 @@ def _settled(
 
 def _judge(
     site: _Site, flow: Flow, lesson: Lesson, file: FileIndex
-) -> tuple[Action, tuple[str, ...]]:
-    path = file.path
+) -> tuple[Action, tuple[str, ...], Holding | None]:
+    """Return what is to be done at a site, why, and the dataflow's answer if it was asked."""
     if site.subject is None:
-        return "ask", (site.why or "the rule is about no object whose way could be followed",)
+        return "ask", (site.why or "the rule is about no object whose way could be followed",), None
     subject, why = site.subject, site.why
-    if flow.is_class(path, subject):
+    if flow.is_class(file.path, subject):
         # `nn.Module.state_dict(net)`; handed on uncalled, nobody knows whom it meets.
         given = site.node.args if isinstance(site.node, ast.Call) else []
         why = f"it is called through a class, `{ast.unparse(subject)}`"
         if not given:
-            return ("ask", (why,)) if site.handed_on else ("skip", (why,))
+            return ("ask" if site.handed_on else "skip"), (why,), None
         subject = given[0]
-    holding = flow.judge(path, subject)
+    holding = flow.judge(file.path, subject)
+    action, reasons = _judge_holding(site, subject, why, holding=holding, lesson=lesson, file=file)
+    return action, (*reasons, *holding.chain), holding
+
+
+def _judge_holding(
+    site: _Site,
+    subject: ast.expr,
+    why: str | None,
+    *,
+    holding: Holding,
+    lesson: Lesson,
+    file: FileIndex,
+) -> tuple[Action, tuple[str, ...]]:
+    """Return what follows from what a site's object may be, and reasons beside the dataflow's."""
     if holding.kind == "no":
-        return "skip", holding.chain
+        return "skip", ()
     if holding.kind == "unknown":
         plain = _plainly_named(subject, holding)
         if plain is not None:
-            return "skip", (plain, *holding.chain)
-        return "ask", holding.chain
+            return "skip", (plain,)
+        return "ask", ()
     if why is not None:
-        return "ask", (why, *holding.chain)
+        return "ask", (why,)
     if holding.shape != "object":
-        return "ask", holding.chain
+        return "ask", ()
     assert site.rule is not None  # else there is a `why`
     rule = site.rule
     unseen = objection(use_of(site.node, file.above), rule.uses, rule.before, rule.after)
     if unseen is not None:
-        return "ask", (unseen, *holding.chain)
+        return "ask", (unseen,)
     if holding.kind == "definite":
-        return "rewrite", holding.chain
+        return "rewrite", ()
     if holding.sure:
-        return "ask", holding.chain
+        return "ask", ()
     if not rule.neutral:
-        return "ask", ("the rule would change an object that is not wrapped", *holding.chain)
-    if path not in lesson.touched:
+        return "ask", ("the rule would change an object that is not wrapped",)
+    if file.path not in lesson.touched:
         why = "it may be wrapped, and the experiment never touched this file"
-        return "ask", (why, *holding.chain)
-    return "rewrite", ("it may be wrapped; the rule changes nothing if it is not", *holding.chain)
+        return "ask", (why,)
+    return "rewrite", ("it may be wrapped; the rule changes nothing if it is not",)
 
 
 def _plainly_named(subject: ast.expr, holding: Holding) -> str | None:

@@ -70,7 +70,7 @@ _ATTRIBUTES = {
 class _Hazard:
     node: ast.AST
     why: str
-    chain: tuple[str, ...] = ()
+    holding: Holding | None = None
     asks: bool = False
 
 
@@ -98,6 +98,7 @@ def find_hazards(
             seen[base] = seen.get(base, 0) + 1
             key = site_key(path, scope, f"hazard {text}", seen[base])
             answered = answers.get(key) == "skip"
+            holding = hazard.holding
             found.append(
                 Decision(
                     key=key,
@@ -107,9 +108,11 @@ def find_hazards(
                     text=text,
                     action="skip" if answered else "ask" if hazard.asks else "hazard",
                     rule=None,
-                    reasons=(hazard.why, *hazard.chain),
+                    reasons=(hazard.why, *(holding.chain if holding else ())),
                     span=span,
                     known=False,
+                    steps=holding.steps if holding else (),
+                    told=len(holding.chain) if holding else 0,
                 )
             )
     return [*found, *_reduce_overhead(onto, lesson, flow, placed)]
@@ -138,17 +141,17 @@ def _methods(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
             continue
         for receiver, call in _receivers(file, name):
             if holding := _wrapped(flow, file.path, receiver):
-                yield _Hazard(call, f"`{name}()`: {why}", holding.chain)
+                yield _Hazard(call, f"`{name}()`: {why}", holding)
     for name in _HOOKS:
         for receiver, call in _receivers(file, name):
             if holding := _wrapped(flow, file.path, receiver):
                 why = f"`{name}()` after wrapping: compiled code may not run the hook"
-                yield _Hazard(call, why, holding.chain)
+                yield _Hazard(call, why, holding)
     for receiver, call in _receivers(file, "load_state_dict"):
         loose = any(_is_false(keyword) for keyword in call.keywords)
         if loose and lesson.wrapper.prefix and (holding := _wrapped(flow, file.path, receiver)):
             why = "`strict=False` on a wrapper loads nothing and says nothing"
-            yield _Hazard(call, why, holding.chain)
+            yield _Hazard(call, why, holding)
 
 
 def _receivers(file: FileIndex, name: str) -> Iterator[tuple[ast.expr, ast.Call]]:
@@ -183,12 +186,12 @@ def _functions(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]
             else:
                 holding = flow.carries(file.path, given[0])
             if holding is not None:
-                yield _Hazard(call, f"`{last}`: {why or lesson.wrapper.copied}", holding.chain)
+                yield _Hazard(call, f"`{last}`: {why or lesson.wrapper.copied}", holding)
     for name, why in _ATTRIBUTES.items():
         for node in file.attributes.get(name, ()):
             holding = _wrapped(flow, file.path, node.value)
             if holding is not None and holding.shape == "object":
-                yield _Hazard(node, f"`{name}`: {why}", holding.chain)
+                yield _Hazard(node, f"`{name}`: {why}", holding)
 
 
 def _tells_right(call: ast.Call, file: FileIndex, lesson: Lesson, flow: Flow) -> bool:
@@ -237,7 +240,7 @@ def _containers(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard
         if flow.is_container(file.path, argument):
             yield _Hazard(call, "a container of modules is wrapped: its parts run as before")
         elif (holding := _wrapped_before(flow, file.path, argument, call)) is not None:
-            yield _Hazard(call, lesson.wrapper.twice, holding.chain)
+            yield _Hazard(call, lesson.wrapper.twice, holding)
 
 
 def _wrapped_before(flow: Flow, path: str, argument: ast.expr, call: ast.Call) -> Holding | None:
@@ -264,7 +267,7 @@ def _hidden(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:
                 inside = f".{wrapper.unwrap}.{name}" if wrapper.unwrap else "the object itself"
                 last = wrapper.callee.rpartition(".")[2]
                 why = f"`{name}` is not reached through `{last}`: read it of {inside}"
-                yield _Hazard(node, why, holding.chain)
+                yield _Hazard(node, why, holding)
 
 
 def _of_the_same_name(file: FileIndex, lesson: Lesson, flow: Flow) -> Iterator[_Hazard]:

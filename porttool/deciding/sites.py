@@ -36,12 +36,23 @@ class PlacedSeed:
 
 
 @dataclass(frozen=True)
+class Told:
+    """One step of the reasons: what the code says there; the place is "" where there is none."""
+
+    text: str
+    path: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
 class Decision:
     """What is done at one place, and why.
 
     `key` names the place for `answers:` and survives shifted lines. `column` counts characters
     from 0. `replacement` is the new text of `span`, without what nested sites change inside it.
-    `known` is False where main gained the place after the experiment was made.
+    `known` is False where main gained the place after the experiment was made. The last `told`
+    reasons are the dataflow's, from the use to the origin, and `steps` are these, each with its
+    place.
     """
 
     key: str
@@ -55,6 +66,8 @@ class Decision:
     span: Span
     replacement: str | None = None
     known: bool = True
+    steps: tuple[Told, ...] = ()
+    told: int = 0
 
 
 def seed_key(seed: Seed, path: str) -> str:

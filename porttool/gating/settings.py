@@ -10,7 +10,7 @@ import copy
 import difflib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -196,17 +196,21 @@ def evaluate_precondition(data: bytes, precondition: PreconditionPlan) -> Precon
         NeedsPerson: when the file is not YAML.
     """
     values = plain_values(data, path=precondition.config)
-    clauses = []
-    for condition in precondition.any_of:
-        parts = [_evaluate(values, clause, precondition.config) for clause in condition.all_of]
-        clauses.append(
-            Clause(
-                text=" and ".join(part.text for part in parts),
-                seen=", ".join(part.seen for part in parts),
-                met=all(part.met for part in parts),
-            )
-        )
+    clauses = [
+        evaluate_clauses(values, condition.all_of, precondition.config)
+        for condition in precondition.any_of
+    ]
     return Precondition(any(clause.met for clause in clauses), tuple(clauses))
+
+
+def evaluate_clauses(values: Any, clauses: Iterable[ClausePlan], path: str) -> Clause:
+    """Compare plain values with clauses that have to hold together; `path` is where they are."""
+    parts = [_evaluate(values, clause, path) for clause in clauses]
+    return Clause(
+        text=" and ".join(part.text for part in parts),
+        seen=", ".join(part.seen for part in parts),
+        met=all(part.met for part in parts),
+    )
 
 
 def plain_values(data: bytes, *, path: str | None = None) -> Any:

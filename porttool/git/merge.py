@@ -6,7 +6,7 @@ are put into throw-away commits of which one is the parent of both others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -114,9 +114,8 @@ def merge_trees(
         raise RepositoryError(
             "this git cannot merge trees", why=done.words, next="install git 2.38 or newer"
         )
-    merged = _parse(done.out, conflicted=done.status == 1)
-    conflicts = tuple(_exactly(quarantine, merged, conflict) for conflict in merged.conflicts)
-    return replace(merged, conflicts=conflicts)
+    merged = parse_merge(iter(done.out.split(b"\0")), conflicted=done.status == 1)
+    return exactly(quarantine, merged)
 
 
 def replace_entries(
@@ -141,6 +140,12 @@ def replace_entries(
     return TreeId(quarantine.git.run("write-tree", variables=variables).out.decode().strip())
 
 
+def exactly(quarantine: Quarantine, merged: MergeResult) -> MergeResult:
+    """Return the result with the kinds of its conflicts that only the files themselves tell."""
+    conflicts = tuple(_exactly(quarantine, merged, conflict) for conflict in merged.conflicts)
+    return replace(merged, conflicts=conflicts)
+
+
 def _exactly(quarantine: Quarantine, merged: MergeResult, conflict: Conflict) -> Conflict:
     """Tell a file that git-lfs keeps elsewhere from text: markers in its pointer help nobody."""
     if conflict.kind not in ("content", "add/add"):
@@ -158,9 +163,11 @@ def _commit(quarantine: Quarantine, tree: TreeId, *parents: CommitId) -> CommitI
     )
 
 
-def _parse(out: bytes, *, conflicted: bool) -> MergeResult:
-    tree, *rest = out.split(b"\0")
-    fields = iter(rest)
+def parse_merge(
+    fields: Iterator[bytes], *, conflicted: bool, with_messages: bool = True
+) -> MergeResult:
+    """Take one merge off the fields that `merge-tree -z` printed."""
+    tree = next(fields)
     stages: dict[str, list[Stage]] = {}
     for record in fields:
         facts, tab, path = record.partition(b"\t")
@@ -170,7 +177,7 @@ def _parse(out: bytes, *, conflicted: bool) -> MergeResult:
         stages.setdefault(_name(path), []).append(Stage(int(number), mode, BlobId(id)))
     conflicts: list[Conflict] = []
     messages: list[str] = []
-    while True:
+    while with_messages:
         count = next(fields, b"")
         if not count.isdigit():
             break  # git 2.39 prints advice about submodules here, outside of any record

@@ -176,7 +176,7 @@ class Repository(Objects):
             commit = self.commit(CommitId(word))
             if commit.id in undone:
                 continue
-            undone |= self._reverted_by(commit)
+            undone |= self.reverted_by(commit)
             found = trailers(commit.message)
             if (PORTED_FROM, experiment) in found and (PORT, port) in found:
                 standing.append(commit.id)
@@ -239,7 +239,8 @@ class Repository(Objects):
             )
         return CommitId(next(iter(tips))) if tips else None
 
-    def _reverted_by(self, commit: CommitFacts) -> set[CommitId]:
+    def reverted_by(self, commit: CommitFacts) -> set[CommitId]:
+        """Return the commits that a commit says it reverts."""
         reverted: set[CommitId] = set()
         for match in _REVERTED.finditer(commit.message):
             target, kept = match.groups()

@@ -28,6 +28,7 @@ from pydantic import (
 
 from porttool.errors import PlanError
 from porttool.frozen import dataclass
+from porttool.plan import names
 from porttool.plan.part import Part, read_part
 from porttool.plan.switch import SwitchDocument
 from porttool.plan.text import Lines, explain, parse_yaml, quoted
@@ -47,8 +48,8 @@ from porttool.plan.types import (
 )
 from porttool.plan.wrapping import WrapperPlan
 
-PLAN_NAME = "port.yaml"
-PORTS_FOLDER = "patches"
+PLAN_NAME = names.PLAN_NAME
+PORTS_FOLDER = names.PORTS_FOLDER
 RESOLUTIONS_FOLDER = "resolutions"
 RESOLUTION_SUFFIX = ".resolution"
 _WRITE_ONE = (
@@ -101,13 +102,6 @@ class ConditionPlan(Part):
     """Clauses that have to hold together."""
 
     all_of: Annotated[tuple[ClausePlan, ...], Field(alias="all", min_length=1)]
-
-
-class PreconditionPlan(Part):
-    """What has to be true of the targeted config before the port makes sense at all."""
-
-    config: RepoPath
-    any_of: Annotated[tuple[ConditionPlan, ...], Field(alias="any", min_length=1)]
 
 
 def _with_out(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,6 +161,27 @@ class MeasurePlan(Part):
     @classmethod
     def _command_writes_somewhere(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return _with_out(value)
+
+
+class ThresholdPlan(MeasurePlan):
+    """What is measured on the device that trains, and what has to hold of the result.
+
+    `{config}` in the command is the precondition's config, as the branch has it or would have it.
+    """
+
+    all_of: Annotated[tuple[ClausePlan, ...], Field(alias="all", min_length=1)]
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=86_400)] = 900
+
+
+class PreconditionPlan(Part):
+    """What has to be true of the targeted config before the port makes sense at all.
+
+    Any of the conditions will do; `measure` is one more.
+    """
+
+    config: RepoPath
+    any_of: Annotated[tuple[ConditionPlan, ...], Field(alias="any", min_length=1)]
+    measure: ThresholdPlan | None = None
 
 
 class BenchPlan(MeasurePlan):

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from porttool.bench import Bench
 from porttool.errors import PlanError
 from porttool.experiment import whole_entries
 from porttool.frozen import dataclass
@@ -29,6 +28,7 @@ from porttool.resolving.resolutions import (
     read_resolution,
     sides_of,
 )
+from porttool.workbench import Workbench
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Merged:
     unfit: tuple[str, ...] = ()
 
 
-def merge_residual(bench: Bench, lesson: Lesson, *, style: Style = "merge") -> Merged:
+def merge_residual(bench: Workbench, lesson: Lesson, *, style: Style = "merge") -> Merged:
     """Merge the residual onto onto, and answer its conflicts as far as they have been answered.
 
     Raises PlanError for a stored answer that cannot be read, or that is none.
@@ -89,7 +89,7 @@ def merge_residual(bench: Bench, lesson: Lesson, *, style: Style = "merge") -> M
     return Merged(tree, residual, _with_causes(bench, left), tuple(answered), unfit)
 
 
-def check_merged(bench: Bench, merged: Merged) -> None:
+def check_merged(bench: Workbench, merged: Merged) -> None:
     """Refuse what is left open, and answers to conflicts that there are not.
 
     Raises Unresolved with the conflicts, PlanError for an answer that is not needed any more.
@@ -118,7 +118,7 @@ def not_needed(plan: Plan, name: str) -> PlanError:
     )
 
 
-def _check(bench: Bench, question: Question, resolution: Resolution, file: PatchFile) -> None:
+def _check(bench: Workbench, question: Question, resolution: Resolution, file: PatchFile) -> None:
     why = None
     if set(resolution.paths) != set(question.paths):
         why = f"it is about {', '.join(resolution.paths)}, the conflict {', '.join(question.paths)}"
@@ -138,7 +138,7 @@ def _check(bench: Bench, question: Question, resolution: Resolution, file: Patch
 
 
 def _entries(
-    bench: Bench, question: Question, resolution: Resolution, merged: TreeId, residual: TreeId
+    bench: Workbench, question: Question, resolution: Resolution, merged: TreeId, residual: TreeId
 ) -> dict[str, Entry | None]:
     quarantine = bench.quarantine
     if resolution.take == "edit":
@@ -152,7 +152,7 @@ def _entries(
     return side_entries(quarantine, question, side)
 
 
-def _with_causes(bench: Bench, questions: Sequence[Question]) -> tuple[Question, ...]:
+def _with_causes(bench: Workbench, questions: Sequence[Question]) -> tuple[Question, ...]:
     if not questions:
         return ()
     base = merge_base(bench.quarantine, bench.experiment.parent, bench.onto_id)

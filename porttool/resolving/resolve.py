@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from porttool.bench import Bench
 from porttool.errors import NeedsPerson, PlanError, PortError
 from porttool.experiment import find_experiment, learn_experiment
 from porttool.frozen import dataclass
@@ -36,6 +35,7 @@ from porttool.resolving.resolutions import (
     resolution_name,
     sides_of,
 )
+from porttool.workbench import Workbench
 
 Progress = Callable[[str], None]
 # Git would else turn line ends in them, and a resolution is kept to the byte.
@@ -197,17 +197,17 @@ def abort(repo: Repository, plan: Plan, *, changed: Progress = _unsaid) -> Resol
 @contextmanager
 def _merged(
     repo: Repository, plan: Plan, onto: str, progress: Progress
-) -> Iterator[tuple[Bench, Merged]]:
+) -> Iterator[tuple[Workbench, Merged]]:
     with Quarantine(repo) as quarantine:
         progress(f"merging what no rule explains onto {onto}")
         experiment = find_experiment(repo, quarantine, plan)
         lesson: Lesson = learn_experiment(quarantine, plan, experiment)
-        bench = Bench(repo, quarantine, plan, experiment, onto, repo.resolve(onto))
+        bench = Workbench(repo, quarantine, plan, experiment, onto, repo.resolve(onto))
         yield bench, merge_residual(bench, lesson, style="zdiff3")
 
 
 def _answer(
-    bench: Bench, opened: Opened, question: Question, takes: Mapping[str, Take]
+    bench: Workbench, opened: Opened, question: Question, takes: Mapping[str, Take]
 ) -> Resolution:
     taken = {takes[path] for path in question.paths if path in takes}
     if len(taken) > 1:

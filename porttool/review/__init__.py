@@ -1,1 +1,1 @@
-"""A report shown to people: in the terminal, and as the body of a pull request."""
+"""A report shown to people: at a terminal, as a page, and as the body of a pull request."""

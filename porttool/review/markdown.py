@@ -12,11 +12,12 @@ from porttool.report import (
     LedgerEntry,
     Report,
     Seed,
-    Site,
     Standing,
     counted,
     next_step,
 )
+from porttool.review.numbers import Numbered, sites_by_urgency
+from porttool.review.rules import semantic_patch
 from porttool.review.text import (
     WORDS,
     look_place,
@@ -25,7 +26,6 @@ from porttool.review.text import (
     proof_sentence,
     short,
     site_counts,
-    sites_by_urgency,
     visible,
 )
 
@@ -172,12 +172,6 @@ def _ported(report: Report) -> _Section:
     lines += [
         f"- follow-up patch {code(patch.name)}: {code(patch.subject)}" for patch in report.patches
     ]
-    for rule in report.rules:
-        kind = "same result on a plain object" if rule.neutral else "for wrapped objects only"
-        lines.append(
-            f"- rule: {code(rule.before)} becomes {code(rule.after)} "
-            f"({kind}; learned from {counted(len(rule.examples), 'edit')})"
-        )
     if report.gate:
         gate = report.gate
         state = "on" if gate.default else "off"
@@ -194,9 +188,14 @@ def _ported(report: Report) -> _Section:
         lines.append(f"- precondition on {code(report.precondition.config)}: {met}")
         lines += [
             f"  - {code(c.text)}: {code(c.seen)}, {'holds' if c.met else 'does not hold'}"
-            for c in report.precondition.clauses
+            for c in report.precondition.conditions
         ]
     return _Section("What was ported", "", tuple(lines), "facts")
+
+
+def _rules(report: Report) -> _Section:
+    lead = fenced(semantic_patch(report), "diff") if report.rules else ""
+    return _Section("The learned rules", lead, (), "rules")
 
 
 def _proof(report: Report) -> _Section:
@@ -233,9 +232,9 @@ def _measured(report: Report) -> _Section:
     evidence = report.evidence
     lines = tuple(f"- {prose(line)}" for line in measured_lines(report))
     tables = [
-        fenced(part.table, "")
+        fenced(part.taken.table, "")
         for part in ((evidence.bench, evidence.drift) if evidence else ())
-        if part is not None and part.table
+        if part is not None and part.taken.table
     ]
     return _Section("Measured", "", (*lines, *tables), "facts")
 
@@ -257,9 +256,11 @@ def _seeds(report: Report) -> _Section:
 
 
 def _sites(report: Report) -> _Section:
-    def row(site: Site) -> str:
+    def row(numbered: Numbered) -> str:
+        number, site = numbered
         became = f" to {code(site.replacement)}" if site.replacement else ""
         return _row(
+            str(number),
             code(place(site.path, site.line)),
             code(site.text),
             WORDS[site.action] + became,
@@ -268,7 +269,7 @@ def _sites(report: Report) -> _Section:
         )
 
     rows = tuple(map(row, sites_by_urgency(report)))
-    table = _table("place", "code on onto", "decision", "since", "why") if rows else ""
+    table = _table("site", "place", "code on onto", "decision", "since", "why") if rows else ""
     return _Section("Every site", f"{site_counts(report)}.\n\n{table}", rows, "sites")
 
 
@@ -304,6 +305,7 @@ _SECTIONS: tuple[Callable[[Report], _Section], ...] = (
     _seeds,
     _sites,
     _ledger,
+    _rules,
     _outputs,
     _hunks,
 )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from porttool.frozen import dataclass
 from porttool.report import UP_TO_DATE, Check, Report, Standing, counted, next_step
+from porttool.review.numbers import sites_by_urgency
 from porttool.review.text import (
     WORDS,
     look_place,
@@ -21,7 +22,6 @@ from porttool.review.text import (
     proof_sentence,
     short,
     site_counts,
-    sites_by_urgency,
     visible,
 )
 
@@ -139,7 +139,7 @@ def _ported(report: Report) -> RenderableType | None:
         ]
     lines += [
         f"precondition {c.text}: {c.seen}, {'holds' if c.met else 'does not hold'}"
-        for c in report.precondition.clauses
+        for c in report.precondition.conditions
     ]
     return _lines(lines)
 
@@ -162,12 +162,13 @@ def _seeds(report: Report) -> RenderableType | None:
 def _sites(report: Report) -> RenderableType | None:
     if not report.sites:
         return None
-    table = _grid(3)
-    for site in sites_by_urgency(report):
+    table = _grid(4)
+    for number, site in sites_by_urgency(report):
         became = f" to {site.replacement}" if site.replacement else ""
         new = "" if site.known else "new: "
         what = Text.assemble(_cell(site.text), "\n", _cell("; ".join(site.reasons), "dim"))
         table.add_row(
+            Text(f"{number}", style="dim", justify="right"),
             _Place(place(site.path, site.line)),
             _cell(new + WORDS[site.action] + became, _STYLES.get(site.action, "")),
             what,

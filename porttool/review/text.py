@@ -6,7 +6,7 @@ import unicodedata
 
 from porttool.evidence import WORDS as OUTCOMES
 from porttool.evidence import shown_interval
-from porttool.report import Look, Report, Site, counted
+from porttool.report import Look, Report, counted
 
 _MAX_LOOKS = 8
 LINE = 110
@@ -22,6 +22,8 @@ def visible(text: str, *, keep: str = "") -> str:
 
     Characters in `keep` stay as they are. A path with undecodable bytes shows them as `\\udc..`.
     """
+    if text.isprintable():
+        return text  # at once for nearly all of them
     return "".join(
         _escape(char) if char not in keep and unicodedata.category(char) in _HIDING else char
         for char in text
@@ -44,11 +46,6 @@ def short_line(text: str, limit: int) -> str:
 def place(path: str, line: int) -> str:
     """Return `path:line`, the line left out where there is none."""
     return visible(f"{path}:{line}" if line else path)
-
-
-def sites_by_urgency(report: Report) -> list[Site]:
-    """Return the sites: open, hazards, gained since the experiment, the others."""
-    return sorted(report.sites, key=lambda s: (_SITE_ORDER[s.action], s.known, s.path, s.line))
 
 
 def look_place(look: Look) -> str:
@@ -83,11 +80,11 @@ def measured_lines(report: Report) -> list[str]:
     lines = []
     if bench is not None:
         said = bench.failed or f"{bench.effect:+.1%} time saved, {shown_interval(bench)}"
-        lines.append(f"bench {bench.measured}: {said}")
-        lines += [f"  {part}" for part in (bench.what, bench.machine) if part]
+        lines.append(f"bench {bench.taken.date}: {said}")
+        lines += [f"  {part}" for part in (bench.taken.what, bench.taken.machine) if part]
     if drift is not None:
-        lines.append(f"drift {drift.measured}: {drift.verdict} {drift.detail}".rstrip())
-        lines += [f"  {part}" for part in (drift.what, drift.machine) if part]
+        lines.append(f"drift {drift.taken.date}: {drift.verdict} {drift.detail}".rstrip())
+        lines += [f"  {part}" for part in (drift.taken.what, drift.taken.machine) if part]
     lines.append(f"decision: {OUTCOMES[decision.outcome]}, {decision.branch}")
     return lines
 

@@ -1,4 +1,4 @@
-"""Run a project's bench and drift check on the review branch, and read what they leave.
+"""Run a project's bench and drift check on the review branch, alone on the machine.
 
 Both are commands of the project's own; what they share with porttool is a file in JSON, which
 docs/guides/evidence.md describes. How a command ends says less than its file: a bench that found a
@@ -16,10 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
-
 from porttool.errors import PlanError, RepositoryError
-from porttool.evidence import Bench, Drift, DriftVerdict, shown_interval
+from porttool.evidence import Bench, Drift, Measurement, shown_interval
 from porttool.frozen import dataclass
 from porttool.git.checkout import checkout, pool_folder
 from porttool.git.commits import CommitId
@@ -34,100 +32,68 @@ from porttool.verifying.checks import (
     without_places,
     workplace,
 )
+from porttool.verifying.results import MAX_BYTES, read_bench, read_drift
 from porttool.verifying.trial import skipped
 
-MAX_BYTES = 1 << 20
-BENCH, DRIFT = "bench", "drift"
+BENCH, DRIFT, THRESHOLD = "bench", "drift", "measure"
+_WHERE = {BENCH: "verify", DRIFT: "verify", THRESHOLD: "precondition"}
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured now, None where it was not, and a line for each in the report."""
+    """What was measured now, None where it was not, and a line for each in the report.
+
+    `files` are the results that were read, by what was measured; they stay where they are.
+    """
 
     checks: tuple[Check, ...] = ()
     bench: Bench | None = None
     drift: Drift | None = None
+    files: tuple[tuple[str, Path], ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What gave no result, which says nothing of the branch."""
+        found = {BENCH: self.bench, DRIFT: self.drift}
+        return tuple(c.name for c in self.checks if c.status == "failed" and found[c.name] is None)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a measurement runs, and the folders of this machine that no report may name."""
+
+    place: Workplace
+    processes: Processes
+    folders: tuple[Path, ...]
 
 
 _T = TypeVar("_T")
-_M = TypeVar("_M", Bench, Drift)
 
 
-class _Result(BaseModel):
-    """What both files have in common: when, where and on what, and a table in Markdown."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    measured: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}")
-    machine: str = ""
-    what: str = ""
-    table: str = ""
-
-
-class _BenchResult(_Result):
-    effect: FiniteFloat
-    interval: list[FiniteFloat] = Field(min_length=2, max_length=2)
-    failed: str | None = None
-
-
-class _DriftResult(_Result):
-    verdict: DriftVerdict
-    detail: str = ""
-
-
-_R = TypeVar("_R", bound=_Result)
-
-
-def read_bench(data: bytes, *, at_least: float) -> Bench:
-    """Return what a bench's file says; raises ValueError with the first thing wrong with it."""
-    found = _read(data, _BenchResult)
-    low, high = found.interval
-    if not low <= found.effect <= high:
-        raise ValueError(f"effect {found.effect} is not between the ends of interval")
-    return Bench(
-        effect=found.effect,
-        low=low,
-        high=high,
-        at_least=at_least,
-        failed=found.failed or "",
-        measured=found.measured,
-        machine=found.machine,
-        what=found.what,
-        table=found.table,
-    )
-
-
-def read_drift(data: bytes) -> Drift:
-    """Return what a drift check's file says; raises ValueError as `read_bench` does."""
-    found = _read(data, _DriftResult)
-    return Drift(
-        verdict=found.verdict,
-        measured=found.measured,
-        detail=found.detail,
-        machine=found.machine,
-        what=found.what,
-        table=found.table,
-    )
-
-
-def check_planned(plan: Plan, *, bench: bool, drift: bool) -> None:
+def check_planned(plan: Plan, *, bench: bool, drift: bool, threshold: bool = False) -> None:
     """Raise PlanError where something is to be measured that the plan does not describe."""
-    for name, wanted in ((BENCH, bench), (DRIFT, drift)):
-        if wanted and getattr(plan.verify, name) is None:
+    described = {
+        BENCH: (bench, plan.verify.bench),
+        DRIFT: (drift, plan.verify.drift),
+        THRESHOLD: (threshold, plan.precondition and plan.precondition.measure),
+    }
+    for name, (wanted, given) in described.items():
+        if wanted and given is None:
+            part = _WHERE[name]
             raise PlanError(
                 f"--{name}: the plan does not say how",
-                where=f"{plan.path} (verify)",
-                why=f"there is no verify.{name}",
-                next=f"add verify.{name}: with command: and result:, as docs/guides/evidence.md "
+                where=f"{plan.path} ({part})",
+                why=f"there is no {part}.{name}",
+                next=f"add {part}.{name}: with command: and result:, as docs/guides/evidence.md "
                 "shows, or leave the option out",
             )
 
 
-def measure(
+def bench_and_drift(
     repo: Repository,
     plan: Plan,
-    tip: CommitId,
+    at: CommitId,
     interpreter: Path,
     *,
     bench: bool,
@@ -136,59 +102,58 @@ def measure(
 ) -> Measured:
     """Run the bench, then the drift check unless the bench has decided, with nothing beside them.
 
-    What they leave in `{out}` stays for the next run on the same tip, so that a drift check that
+    What they leave in `{out}` stays for the next run on the same commit, so that a drift check that
     was ended goes on where it stopped.
     """
     wanted = plan.verify
     checks: list[Check] = []
+    files: list[tuple[str, Path]] = []
     found: Bench | None = None
     drifted: Drift | None = None
     with (
-        _kept_folder(repo, plan, tip) as out,
-        checkout(repo, tip) as folder,
-        Processes() as processes,
+        measuring_alone(repo, plan) as own,
+        surroundings(repo, plan, at, interpreter, _kept(own, at)) as around,
     ):
-        cache = {"TORCHINDUCTOR_CACHE_DIR": str(out / "inductor")}
-        variables = {**cache, **wanted.env}
-        place = workplace(folder, interpreter, pythonpath=wanted.pythonpath, variables=variables)
-        folders = (folder, out, interpreter.parent.parent)
+        out = own / at
         if bench and wanted.bench is not None:
             progress(BENCH)
-            check, data = run_measure(BENCH, wanted.bench, place, out / BENCH, processes)
+            check, data = run_measure(BENCH, wanted.bench, around, out / BENCH)
             check, found = _judged(check, data, lambda d: read_bench(d, at_least=_asked(plan)))
             if found is not None:
-                found = _without_places(found, folders)
-                fault = found.failed
+                files.append((BENCH, out / BENCH / wanted.bench.result))
+                fault = without_places(found.failed, around.folders)
+                taken = taken_elsewhere(found.taken, around.folders)
+                found = dataclasses.replace(found, taken=taken, failed=fault)
                 check = dataclasses.replace(
                     check,
                     status="failed" if fault else "passed",
                     detail=fault or f"{found.effect:+.1%} ({shown_interval(found)})",
                 )
-            checks.append(check_without_places(check, folders))
+            checks.append(check_without_places(check, around.folders))
         if drift and wanted.drift is not None:
             if found is not None and (found.failed or found.low < found.at_least):
                 checks.append(skipped(DRIFT, "the bench has decided"))
             else:
                 progress(DRIFT)
-                check, data = run_measure(DRIFT, wanted.drift, place, out / DRIFT, processes)
+                check, data = run_measure(DRIFT, wanted.drift, around, out / DRIFT)
                 check, drifted = _judged(check, data, read_drift)
                 if drifted is not None:
-                    drifted = _without_places(drifted, folders)
-                    said = f"{drifted.verdict}: {drifted.detail}".removesuffix(": ")
+                    files.append((DRIFT, out / DRIFT / wanted.drift.result))
+                    detail = without_places(drifted.detail, around.folders)
+                    taken = taken_elsewhere(drifted.taken, around.folders)
+                    drifted = dataclasses.replace(drifted, taken=taken, detail=detail)
+                    said = f"{drifted.verdict}: {detail}".removesuffix(": ")
                     check = dataclasses.replace(check, status="passed", detail=said)
-                checks.append(check_without_places(check, folders))
-    return Measured(tuple(checks), found, drifted)
+                checks.append(check_without_places(check, around.folders))
+    return Measured(tuple(checks), found, drifted, tuple(files))
 
 
-def _without_places(measured: _M, folders: Sequence[Path]) -> _M:
-    """Take this machine's folders out of every text of a result."""
-    texts = {
-        field.name: without_places(text, folders)
-        for field in dataclasses.fields(measured)
-        if isinstance(text := getattr(measured, field.name), str) and field.name != "verdict"
+def taken_elsewhere(taken: Measurement, folders: Sequence[Path]) -> Measurement:
+    """Take this machine's folders out of every text: a report is read elsewhere."""
+    texts: dict[str, Any] = {
+        name: without_places(text, folders) for name, text in dataclasses.asdict(taken).items()
     }
-    changes: dict[str, Any] = dict(texts)
-    return dataclasses.replace(measured, **changes)
+    return Measurement(**texts)
 
 
 def _judged(check: Check, data: bytes, read: Callable[[bytes], _T]) -> tuple[Check, _T | None]:
@@ -207,13 +172,15 @@ def _asked(plan: Plan) -> float:
 
 
 @contextlib.contextmanager
-def _kept_folder(repo: Repository, plan: Plan, tip: CommitId) -> Iterator[Path]:
-    """Lend the folder of a port's measurements at one tip; those at other tips are removed."""
+def measuring_alone(repo: Repository, plan: Plan) -> Iterator[Path]:
+    """Lend the folder of a port's measurements to one porttool at a time.
+
+    Raises RepositoryError where another one has it.
+    """
     own = pool_folder(repo) / "measures" / plan.name
     own.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        file = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        stack.callback(os.close, file)
+    file = os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -223,25 +190,52 @@ def _kept_folder(repo: Repository, plan: Plan, tip: CommitId) -> Iterator[Path]:
                 why="two measurements at once would be of each other",
                 next="wait until it has ended",
             ) from None
-        for folder in own.iterdir():
-            if folder.is_dir() and folder.name != tip:
-                shutil.rmtree(folder)
-        (own / tip).mkdir(exist_ok=True)
-        yield own / tip
+        yield own
+    finally:
+        os.close(file)
+
+
+def _kept(own: Path, at: CommitId) -> Path:
+    """Return the folder of a port's measurements at one commit; those at others are removed."""
+    for folder in own.iterdir():
+        if folder.is_dir() and folder.name != at:
+            shutil.rmtree(folder)
+    (own / at).mkdir(exist_ok=True)
+    return own / at
+
+
+@contextlib.contextmanager
+def surroundings(
+    repo: Repository, plan: Plan, at: CommitId, interpreter: Path, out: Path
+) -> Iterator[Surroundings]:
+    """Lend a checkout of a commit, and what programs run in there; they end with the block."""
+    with checkout(repo, at) as folder, Processes() as processes:
+        place = workplace(
+            folder,
+            interpreter,
+            pythonpath=plan.verify.pythonpath,
+            # A killed run can leave a torn entry in the compiler's cache; this one is ours alone.
+            variables={"TORCHINDUCTOR_CACHE_DIR": str(out / "inductor"), **plan.verify.env},
+        )
+        yield Surroundings(place, processes, (folder, out, interpreter.parent.parent))
 
 
 def run_measure(
-    name: str, plan: MeasurePlan, place: Workplace, out: Path, processes: Processes
+    name: str, plan: MeasurePlan, around: Surroundings, out: Path, *, config: str = ""
 ) -> tuple[Check, bytes]:
-    """Run one of them to its end with `{out}` as its folder; return the file it left, else b""."""
+    """Run one command to its end with `{out}` as its folder; return the file it left, else b"".
+
+    `config` is what `{config}` stands for.
+    """
     out.mkdir(parents=True, exist_ok=True)
     result = out / plan.result
     result.unlink(missing_ok=True)  # what an earlier run said is no answer of this one
-    command = [word.replace("{out}", str(out)) for word in plan.command]
-    finished = processes.run(command, place, timeout_s=plan.timeout_s)
+    command = [word.replace("{out}", str(out)).replace("{config}", config) for word in plan.command]
+    finished = around.processes.run(command, around.place, timeout_s=plan.timeout_s)
     check = as_check(name, finished)
     if not result.is_file():
-        wrong = f"{finished.detail}, and no {plan.result} in {{out}}"
+        said = _last_words(finished.tail)
+        wrong = f"{finished.detail}, and no {plan.result} in {{out}}" + (f"; {said}" * bool(said))
         return dataclasses.replace(check, status="failed", detail=wrong), b""
     with result.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
@@ -251,10 +245,7 @@ def run_measure(
     return check, data
 
 
-def _read(data: bytes, kind: type[_R]) -> _R:
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
+def _last_words(tail: Sequence[str]) -> str:
+    """Return the last line that says something: frames and empty lines do not."""
+    saying = (line.strip() for line in reversed(tail) if any(map(str.isalnum, line)))
+    return next(saying, "")

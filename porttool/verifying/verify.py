@@ -8,6 +8,7 @@ repository; nothing is written there but the report, as a note of the branch's t
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,29 +17,24 @@ from pathlib import Path
 from typing import TypeVar
 
 from porttool.account import tool_version
-from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED, PortError
-from porttool.evidence import WORDS, Evidence, decide
+from porttool.errors import EXIT_PARKED, PortError
 from porttool.frozen import dataclass
 from porttool.git.checkout import checkout
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
 from porttool.git.scratch import scratch_folder
 from porttool.plan.plan import CheckPlan, Plan
-from porttool.precondition import expected_precondition, read_precondition
+from porttool.precondition import expected_precondition
 from porttool.proving import proof as proofs
 from porttool.record import load_report, standing_of, store_report
 from porttool.report import (
-    UP_TO_DATE,
     Check,
     FileProof,
-    Precondition,
     Proof,
     Report,
     Standing,
     Timing,
-    Verdict,
     counted,
-    next_step,
     remake_command,
 )
 from porttool.verifying.checks import (
@@ -50,7 +46,9 @@ from porttool.verifying.checks import (
     python_fault,
     workplace,
 )
-from porttool.verifying.measures import BENCH, DRIFT, Measured, check_planned, measure
+from porttool.verifying.measures import BENCH, DRIFT, Measured, bench_and_drift, check_planned
+from porttool.verifying.merged import measure_merged
+from porttool.verifying.threshold import judged_precondition
 from porttool.verifying.trial import (
     FRAMES,
     SAME,
@@ -66,6 +64,16 @@ from porttool.verifying.trial import (
     run_trial,
     same_check,
     skipped,
+)
+from porttool.verifying.verdict import (
+    EXITS,
+    Verified,
+    evidence_of,
+    has_failed,
+    mending,
+    message_of,
+    precondition_check,
+    verdict_of,
 )
 
 SIDE_BY_SIDE = 2
@@ -84,21 +92,6 @@ class CannotVerify(PortError):
     """The branch is not what the plan describes, or nothing can be run; nothing was."""
 
 
-@dataclass(frozen=True)
-class Verified:
-    """The report with its checks and verdict, as it was stored, and what to tell the user."""
-
-    report: Report
-    exit_code: int
-    message: str
-    standing: Standing = UP_TO_DATE
-
-    @property
-    def next(self) -> str:
-        """The command to type next."""
-        return next_step(self.report, self.standing)
-
-
 def verify(
     repo: Repository,
     plan: Plan,
@@ -106,6 +99,7 @@ def verify(
     prove: Prove,
     python: Path | None = None,
     despite_precondition: bool = False,
+    measure: bool = False,
     bench: bool = False,
     drift: bool = False,
     progress: Progress,
@@ -113,31 +107,50 @@ def verify(
     """Check the plan's branch against the commit it was made on, and store the report with it.
 
     With `bench` and `drift` the plan's own measurements follow once every check has passed, and the
-    decision tree gives its answer; what was measured before at the same tip goes on to count.
+    decision tree gives its answer; what was measured before at the same tip goes on to count. Of a
+    port that onto has already they are made on onto, and nothing else is checked or stored.
 
     `prove(onto, tip)` gives the proof by syntax from the trees. A precondition that is not met
     parks the branch, and nothing else runs unless `despite_precondition`; then everything runs and
-    the verdict is still parked. Where there is no branch because the precondition parks the port,
-    the answer says so and nothing is stored.
+    the verdict is still parked. Where the config does not meet it and the plan says how to measure
+    it, or with `measure`, it is measured. Where there is no branch because the precondition parks
+    the port, the answer says so and nothing is stored.
 
-    Raises RepositoryError where there is no branch, or no report came with it, and CannotVerify
-    where the plan has changed since, onto was merged into the branch, or Python does not start.
+    Raises RepositoryError where there is no branch, or no report came with it, CannotVerify where
+    the plan has changed since, onto was merged into the branch, or Python does not start, and
+    NothingMeasured where `measure` gives no result.
     """
     begun = time.monotonic()
-    check_planned(plan, bench=bench, drift=drift)
-    interpreter = python or find_python(repo.root or repo.git_dir)
-    _refuse_python(interpreter, given=python is not None)
+    check_planned(plan, bench=bench, drift=drift, threshold=measure)
+    interpreter = project_python(repo, python)
     if repo.find(plan.review_branch) is None:
-        parked = _parked_without_branch(repo, plan)
+        onto = repo.resolve(plan.onto)
+        merged = repo.find_ported(onto, CommitId(plan.experiment.commits[-1]), plan.name)
+        if merged is not None and (bench or drift):
+            return measure_merged(
+                repo,
+                plan,
+                (onto, merged),
+                interpreter,
+                despite_precondition=despite_precondition,
+                measure=measure,
+                bench=bench,
+                drift=drift,
+                progress=progress,
+            )
+        parked = None if merged else _parked_without_branch(repo, plan, onto)
         if parked is not None:
-            return Verified(parked, EXIT_PARKED, _message(parked))
+            return Verified(parked, EXIT_PARKED, message_of(parked), advice=_measurable(plan))
     report = load_report(repo, plan)
     standing = standing_of(repo, plan, report)
     _refuse_branch(plan, report, standing)
     onto, tip = CommitId(report.onto_id), CommitId(report.tip)
     progress("precondition")
-    precondition = read_precondition(repo, plan, tip)
-    checks = [_precondition_check(precondition)] if plan.precondition else []
+    before = report.precondition.measured
+    precondition = judged_precondition(
+        repo, plan, tip, interpreter, before, measure=measure, progress=progress
+    )
+    checks = [precondition_check(precondition)] if plan.precondition else []
     proof = report.proof
     if precondition.met or despite_precondition:
         progress("proof by syntax")
@@ -148,21 +161,21 @@ def verify(
             proof = dataclasses.replace(
                 proof, tier="run", assumes=(*proof.assumes, *_run_assumes(plan))
             )
-    evidence = report.evidence
+    evidence, measured = report.evidence, Measured()
     if bench or drift:
-        why_not = "a check failed" if _failed(checks) else ""
+        why_not = "a check failed" if has_failed(checks) else ""
         if not precondition.met and not despite_precondition:
             why_not = "the precondition parks the port"
         if why_not:
             names = [name for name, wanted in ((BENCH, bench), (DRIFT, drift)) if wanted]
             measured = Measured(tuple(skipped(name, why_not) for name in names))
         else:
-            measured = measure(
+            measured = bench_and_drift(
                 repo, plan, tip, interpreter, bench=bench, drift=drift, progress=progress
             )
         checks += measured.checks
-        evidence = _evidence(precondition, evidence, measured)
-    verdict = _verdict(precondition, proof, checks, evidence)
+        evidence = evidence_of(precondition, evidence, measured)
+    verdict = verdict_of(precondition, proof, checks, evidence)
     timings = tuple(t for t in report.timings if not t.step.startswith("verify"))
     report = dataclasses.replace(
         report,
@@ -174,10 +187,18 @@ def verify(
         timings=(*timings, Timing("verify", round(time.monotonic() - begun, 3))),
     )
     store_report(repo, report)
-    return Verified(report, _EXIT[verdict], _message(report, standing), standing)
+    return Verified(
+        report,
+        EXITS[verdict],
+        message_of(report, standing),
+        standing,
+        advice=mending(plan, measured),
+    )
 
 
-def _refuse_python(interpreter: Path, *, given: bool) -> None:
+def project_python(repo: Repository, given: Path | None) -> Path:
+    """Return the interpreter that a person named, or the project's; else raise CannotVerify."""
+    interpreter = given or find_python(repo.root or repo.git_dir)
     fault = python_fault(interpreter)
     if fault:
         raise CannotVerify(
@@ -187,6 +208,7 @@ def _refuse_python(interpreter: Path, *, given: bool) -> None:
             next="porttool verify --python PATH, with the interpreter that the project's "
             "dependencies are installed for",
         )
+    return interpreter
 
 
 def _refuse_branch(plan: Plan, report: Report, standing: Standing) -> None:
@@ -347,8 +369,7 @@ def _or_skipped(
     return judge(future.result()) if future else skipped(name, "a run failed")
 
 
-def _parked_without_branch(repo: Repository, plan: Plan) -> Report | None:
-    onto = repo.resolve(plan.onto)
+def _parked_without_branch(repo: Repository, plan: Plan, onto: CommitId) -> Report | None:
     precondition = expected_precondition(repo, plan, onto)
     if precondition is None or precondition.met:
         return None
@@ -361,9 +382,17 @@ def _parked_without_branch(repo: Repository, plan: Plan) -> Report | None:
         onto_id=onto,
         branch=plan.review_branch,
         precondition=precondition,
-        checks=(_precondition_check(precondition),),
+        checks=(precondition_check(precondition),),
         verdict="parked",
     )
+
+
+def _measurable(plan: Plan) -> str:
+    rule = plan.precondition
+    if rule is None or rule.measure is None:
+        return ""
+    measuring = f"porttool precondition {shlex.quote(plan.name)} --measure"
+    return f"raise {rule.config} to the precondition, or measure it: {measuring}"
 
 
 def _prove(prove: Prove, onto: CommitId, tip: CommitId) -> tuple[Proof, Check]:
@@ -380,15 +409,6 @@ def _prove(prove: Prove, onto: CommitId, tip: CommitId) -> tuple[Proof, Check]:
     return proof, Check(SYNTAX, "failed", seconds, detail, (), tuple(against))
 
 
-def _precondition_check(precondition: Precondition) -> Check:
-    shown = [f"{c.text}: {c.seen}" for c in precondition.clauses]
-    met = [line for line, c in zip(shown, precondition.clauses, strict=True) if c.met]
-    detail = f"{precondition.config}: {(met or shown)[0]}"
-    return Check(
-        "precondition", "passed" if precondition.met else "failed", 0.0, detail, (), tuple(shown)
-    )
-
-
 def _run_assumes(plan: Plan) -> tuple[str, ...]:
     run = plan.verify.run
     ignored = f"; `{', '.join(run.ignore)}` were left out" if run and run.ignore else ""
@@ -396,57 +416,3 @@ def _run_assumes(plan: Plan) -> tuple[str, ...]:
         "the seeded run reaches the code that matters, on this machine and this number of threads"
         + ignored,
     )
-
-
-def _evidence(precondition: Precondition, before: Evidence | None, now: Measured) -> Evidence:
-    bench = now.bench or (before.bench if before else None)
-    drift = now.drift or (before.drift if before else None)
-    return Evidence(decide(precondition.met, bench, drift), bench, drift)
-
-
-def _failed(checks: list[Check]) -> bool:
-    return any(c.status == "failed" and c.name != "precondition" for c in checks)
-
-
-def _verdict(
-    precondition: Precondition, proof: Proof, checks: list[Check], evidence: Evidence | None
-) -> Verdict:
-    if _failed(checks):
-        return "failed"
-    if not precondition.met:
-        return "parked"
-    if evidence is not None and evidence.decision.outcome in ("parked", "do not ship"):
-        return "parked"
-    return "ready" if proof.holds else "failed"
-
-
-_EXIT: dict[Verdict, int] = {
-    "ready": EXIT_DONE,
-    "parked": EXIT_PARKED,
-    "failed": EXIT_CHECK_FAILED,
-}
-
-
-def _message(report: Report, standing: Standing = UP_TO_DATE) -> str:
-    failed = [c for c in report.checks if c.status == "failed" and c.name != "precondition"]
-    passed = sum(check.status == "passed" for check in report.checks)
-    left_out = sum(check.status == "skipped" for check in report.checks)
-    if failed:
-        checks = counted(len(report.checks), "check")
-        facts = [f"{len(failed)} of {checks} ({failed[0].name})"]
-    elif report.verdict == "parked" and not report.precondition.met:
-        facts = [f"{report.precondition.config} does not meet the precondition"]
-        facts += [f"{counted(passed, 'check')} passed"] if passed else []
-    else:
-        facts = [f"{counted(passed, 'check')} passed"]
-    facts += [f"{left_out} skipped"] if left_out else []
-    if not report.tip:
-        facts.append("there is no branch")
-    elif not any(check.name == SAME and check.status != "skipped" for check in report.checks):
-        facts.append("no run was compared")
-    facts += [f"stale by {counted(standing.stale, 'commit')}"] if standing.stale else []
-    if report.evidence is not None and report.precondition.met:
-        decision = report.evidence.decision
-        facts.append(f"{WORDS[decision.outcome]}: {decision.branch}")
-    branch = f"{report.branch} on {report.onto}" if standing.elsewhere else report.branch
-    return f"{branch} {report.verdict}: {', '.join(facts)}"

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import (
     ConfigError,
     DeepCFRConfig,
     build_rules,
-    load_config,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import encoding_size
 from coolrl_lost_cities.games.classic.deep_cfr.inference import pack_network
@@ -27,26 +27,14 @@ from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 from coolrl_lost_cities.games.classic.deep_cfr.traversal import TraversalSamples, TraversalSpec
 from coolrl_lost_cities.games.classic.deep_cfr.workers import TraversalPool, WorkerLostServer
 
-SMALL = [
-    "rules.num_colors=2",
-    "rules.num_ranks=3",
-    "rules.num_wagers=1",
-    "rules.hand_size=2",
-    "rules.max_steps=20",
-    "network.hidden_size=16",
-    "network.num_layers=2",
+# A few more games than the tiny run's, and matches after each iteration.
+MORE = [
     "traversal.traversals_per_iteration=40",
-    "traversal.lanes=8",
-    "optimization.advantage_batch_size=32",
-    "optimization.strategy_batch_size=32",
-    "optimization.advantage_steps=2",
-    "optimization.strategy_steps=2",
-    "memory.advantage_capacity=200",
-    "memory.strategy_capacity=200",
     "evaluation.eval_every=1",
     "evaluation.games=20",
     "evaluation.opponents=[random]",
 ]
+Made = Callable[..., DeepCFRConfig]
 SERVER = "traversal.inference_backend=server"
 LOCALLY = "inference_server.on_failure=local"
 SPEC = TraversalSpec(
@@ -59,13 +47,14 @@ def _one_thread() -> None:
     torch.set_num_threads(1)  # bits repeat on one thread only
 
 
-def small_config(*overrides: str) -> DeepCFRConfig:
-    return load_config(None, [*SMALL, *overrides])
+@pytest.fixture
+def small_config(tiny_config: Made) -> Made:
+    return lambda *overrides: tiny_config(*MORE, *overrides)
 
 
-def some_networks(count: int = 2) -> list[Network]:
+def some_networks(config: DeepCFRConfig, count: int = 2) -> list[Network]:
     generator = torch.Generator().manual_seed(1)
-    return [build_network(small_config(), generator) for _ in range(count)]
+    return [build_network(config, generator) for _ in range(count)]
 
 
 def weights_of(networks: list[Network]) -> list[dict[str, torch.Tensor]]:
@@ -75,7 +64,7 @@ def weights_of(networks: list[Network]) -> list[dict[str, torch.Tensor]]:
 def collected(config: DeepCFRConfig) -> TraversalSamples:
     backend = TraversalBackend(config)
     try:
-        return backend.collect(SPEC, weights_of(some_networks()))
+        return backend.collect(SPEC, weights_of(some_networks(config)))
     finally:
         backend.close()
 
@@ -93,17 +82,17 @@ def kill(pid: int | None) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def some_features(rows: int) -> np.ndarray:
-    size = encoding_size(build_rules(small_config().rules))
+def some_features(config: DeepCFRConfig, rows: int) -> np.ndarray:
+    size = encoding_size(build_rules(config.rules))
     return np.random.default_rng(rows).integers(0, 3, (rows, size), np.uint8)
 
 
 def test_a_backend_that_lost_its_server_goes_on_with_the_same_samples_if_it_may(
-    caplog: pytest.LogCaptureFixture,
+    small_config: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = collected(small_config())
     backend = TraversalBackend(small_config(SERVER, LOCALLY, "traversal.num_workers=1"))
-    weights = weights_of(some_networks())
+    weights = weights_of(some_networks(small_config()))
     try:
         assert_same(backend.collect(SPEC, weights), expected)
         counts = backend.take_counts()
@@ -124,10 +113,13 @@ def test_a_backend_that_lost_its_server_goes_on_with_the_same_samples_if_it_may(
         backend.close()
 
 
-def test_a_server_that_dies_in_the_middle_of_an_evaluation_is_done_without() -> None:
-    networks = some_networks(3)
-    backend = TraversalBackend(small_config(SERVER, LOCALLY))
-    features_BE = some_features(32)
+def test_a_server_that_dies_in_the_middle_of_an_evaluation_is_done_without(
+    small_config: Made,
+) -> None:
+    config = small_config(SERVER, LOCALLY)
+    networks = some_networks(config, 3)
+    backend = TraversalBackend(config)
+    features_BE = some_features(config, 32)
     wanted = [pack_network(network)(features_BE) for network in networks]
     asked: list[int] = []
 
@@ -148,9 +140,9 @@ def test_a_server_that_dies_in_the_middle_of_an_evaluation_is_done_without() -> 
 
 
 @pytest.mark.slow
-def test_a_run_that_lost_its_server_stops_clearly() -> None:
+def test_a_run_that_lost_its_server_stops_clearly(small_config: Made) -> None:
     backend = TraversalBackend(small_config(SERVER, "traversal.num_workers=1"))
-    weights = weights_of(some_networks())
+    weights = weights_of(some_networks(small_config()))
     try:
         backend.collect(SPEC, weights)
         assert backend._server is not None
@@ -165,7 +157,7 @@ def test_a_run_that_lost_its_server_stops_clearly() -> None:
 
 
 def test_a_served_run_writes_the_metrics_of_a_local_one_and_what_was_served(
-    tmp_path: Path,
+    small_config: Made, tmp_path: Path
 ) -> None:
     lines = {}
     for name in ("local", "server"):
@@ -188,6 +180,8 @@ def test_a_served_run_writes_the_metrics_of_a_local_one_and_what_was_served(
 @pytest.mark.parametrize(
     "overrides", [["traversal.num_workers=0"], ["traversal.num_workers=2", SERVER]]
 )
-def test_a_cluster_needs_pieces_and_networks_of_its_own(overrides: list[str]) -> None:
+def test_a_cluster_needs_pieces_and_networks_of_its_own(
+    small_config: Made, overrides: list[str]
+) -> None:
     with pytest.raises(ConfigError, match=r"backend is ray with .*; expected at least 1 and local"):
         small_config("traversal.backend=ray", *overrides)

@@ -3,15 +3,17 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+import torch
+from torch._dynamo.utils import clear_compilation_metrics, counters
+from typer.testing import CliRunner, Result
 
+from coolrl_lost_cities.games.classic.deep_cfr import compute_lock
 from coolrl_lost_cities.games.classic.deep_cfr.bench import (
+    MOST_COMPILATIONS,
     Bench,
     Side,
     TooFewIterations,
@@ -20,53 +22,19 @@ from coolrl_lost_cities.games.classic.deep_cfr.bench import (
     side_config,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.bench_arm import ArmEnded, Iteration, running_arm
-from coolrl_lost_cities.games.classic.deep_cfr.bench_report import contents, table, verdict
+from coolrl_lost_cities.games.classic.deep_cfr.bench_report import table, verdict
 from coolrl_lost_cities.games.classic.deep_cfr.cli import app
-from coolrl_lost_cities.games.classic.deep_cfr.compute_lock import ComputeLocked, compute_lock
-from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
+from coolrl_lost_cities.games.classic.deep_cfr.compute_lock import ComputeLocked
+from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
 from coolrl_lost_cities.games.classic.deep_cfr.fingerprint import config_hash, take_fingerprint
 from coolrl_lost_cities.games.classic.deep_cfr.paired_times import saving
-from coolrl_lost_cities.games.classic.deep_cfr.recompiles import CompileCounts, objection
+from coolrl_lost_cities.games.classic.deep_cfr.recompiles import (
+    CompileCounts,
+    compile_counts,
+    objection,
+)
 
-SMALL = [
-    "rules.num_colors=2",
-    "rules.num_ranks=3",
-    "rules.num_wagers=1",
-    "rules.hand_size=2",
-    "rules.max_steps=20",
-    "network.hidden_size=16",
-    "network.num_layers=2",
-    "traversal.traversals_per_iteration=16",
-    "traversal.lanes=8",
-    "optimization.advantage_batch_size=32",
-    "optimization.strategy_batch_size=32",
-    "optimization.advantage_steps=2",
-    "optimization.strategy_steps=2",
-    "memory.advantage_capacity=200",
-    "memory.strategy_capacity=200",
-]
-# Shapes that a compiled function has never seen, more of them than torch compiles for.
-STORM = """
-import json, torch
-from coolrl_lost_cities.games.classic.deep_cfr import recompiles
-
-def grown(rows):
-    return (rows * 2).sum()
-
-compiled = torch.compile(grown, backend="eager", dynamic=False)
-found = {}
-for calls in (1, 3, 12):
-    for size in range(2, 2 + calls):
-        compiled(torch.ones(size))
-    found[calls] = recompiles.objection(recompiles.compile_counts(), 1, 2)
-print(json.dumps(found))
-"""
-
-
-@pytest.fixture(autouse=True)
-def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tests that measure run side by side: the lock is the machine's elsewhere."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path.parent))
+pytestmark = pytest.mark.usefixtures("_own_lock")
 
 
 def side(*seconds: float, compiled: CompileCounts | None = None) -> Side:
@@ -76,54 +44,95 @@ def side(*seconds: float, compiled: CompileCounts | None = None) -> Side:
     return Side(Iteration(3.0, phases, parts, counts), rest)
 
 
-def bench_of(off: Side, on: Side, failed: str = "") -> Bench:
-    config = load_config(None, SMALL)
-    return Bench(
-        config, off, on, saving(off.seconds, on.seconds), failed, take_fingerprint(config), 0.0
-    )
+@pytest.fixture
+def bench_of(tiny_config: Callable[..., DeepCFRConfig]) -> Callable[..., Bench]:
+    def made(off: Side, on: Side, failed: str = "") -> Bench:
+        config = tiny_config()
+        found = saving(off.seconds, on.seconds)
+        return Bench(config, off, on, found, failed, take_fingerprint(config), 0.0)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def swept(
+    tiny_run: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Result, Path]:
+    """Return what a sweep said whose one bench allows no compilation at all, and its folder."""
+    out = tmp_path_factory.mktemp("swept") / "out"
+    sets = [word for text in tiny_run for word in ("--set", text)]
+    limits = ["--iterations", "8", "--max-recompiles", "0"]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(compute_lock, "lock_path", lambda: out.with_name("lock"))
+        words = ["bench", *sets, "--out", str(out), *limits, "--sweep", "mode=reduce-overhead"]
+        return CliRunner().invoke(app, words), out
 
 
 @pytest.mark.slow
-def test_a_bench_times_both_sides_and_leaves_its_files(tmp_path: Path) -> None:
-    sets = [word for text in SMALL for word in ("--set", text)]
-    words = ["bench", *sets, "--out", str(tmp_path / "out"), "--iterations", "8"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "| Baseline (no compile) |" in done.output
-    found = json.loads((tmp_path / "out" / "bench.json").read_text())
-    assert found["failed"] is None
+def test_a_bench_times_both_sides_and_leaves_its_files(swept: tuple[Result, Path]) -> None:
+    done, out = swept
+    folder = out / "mode=default"
+    found = json.loads((folder / "bench.json").read_text())
     assert found["interval"][0] <= found["effect"] <= found["interval"][1]
     off, on = found["sides"]["off"], found["sides"]["on"]
     assert len(off["seconds"]) == len(on["seconds"]) == 8
     assert off["compiled"]["graphs"] == 0 < on["compiled"]["graphs"]
     assert on["compiled"]["seconds"] > 0.0
     assert set(off["parts_s"]) == {"forward", "batches"}
-    assert (tmp_path / "out" / "bench.png").read_bytes().startswith(b"\x89PNG")
-    assert found["table"] in (tmp_path / "out" / "bench.md").read_text()
+    assert (folder / "bench.png").read_bytes().startswith(b"\x89PNG")
+    assert found["table"] in (folder / "bench.md").read_text()
     order = re.findall(r"^(on|off): iteration (\d)", done.output, re.MULTILINE)
     assert order[:4] == [("off", "1"), ("on", "1"), ("on", "2"), ("off", "2")]
-    assert not list((tmp_path / "out").rglob("*.pt"))
+    assert not list(out.rglob("*.pt"))
 
 
 @pytest.mark.slow
-def test_a_bench_that_compiled_too_often_fails_and_says_what(tmp_path: Path) -> None:
-    found = run_bench(
-        load_config(None, SMALL), tmp_path, lambda text: None, iterations=8, most_compilations=0
-    )
-    assert "compilations for 3 networks, at most 0 each expected" in found.failed
-    assert verdict(found).startswith("The bench failed: ")
-    assert contents(found)["failed"] == found.failed
+def test_a_bench_that_compiled_more_often_than_it_may_fails(swept: tuple[Result, Path]) -> None:
+    done, out = swept
+    assert done.exit_code == 4, done.output
+    found = json.loads((out / "mode=default" / "bench.json").read_text())
+    assert "compilations for 3 networks, at most 0 each expected" in found["failed"]
+    assert f"The bench failed: {found['failed']}." in done.output
+    counts = CompileCounts(**found["sides"]["on"]["compiled"])
+    assert objection(counts, 3, MOST_COMPILATIONS) == ""  # as many as usual are no failure
+
+
+@pytest.mark.slow
+def test_a_sweep_leaves_one_table_and_says_what_it_skipped(swept: tuple[Result, Path]) -> None:
+    done, out = swept
+    found = json.loads((out / "sweep.json").read_text())
+    assert found["points"]["mode=reduce-overhead"] == {
+        "skipped": "mode reduce-overhead records CUDA graphs, and run.device is cpu"
+    }
+    assert len(found["points"]["mode=default"]["sides"]["on"]["seconds"]) == 8
+    assert found["steps"]["small"]["done"]
+    assert found["steps"]["larger"] == {
+        "seconds": None,
+        "what": "",
+        "done": False,
+        "waits_for": "",
+    }
+    assert found["table"] in done.output
 
 
 def test_a_recompile_storm_is_seen_and_the_guard_is_named() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STORM], capture_output=True, text=True, check=True, timeout=120
-    )
-    found = json.loads(done.stdout)
-    assert found["1"] == ""
-    assert found["3"].startswith("3 compilations for 1 networks, at most 2 each expected")
-    assert found["12"].startswith("the recompile limit was met, and the rest ran eager")
-    for text in (found["3"], found["12"]):
+    def grown(rows: torch.Tensor) -> torch.Tensor:
+        return (rows * 2).sum()
+
+    torch._dynamo.reset()
+    counters.clear()
+    clear_compilation_metrics()
+    compiled = torch.compile(grown, backend="eager", dynamic=False)
+    said = {}
+    with torch._dynamo.config.patch(recompile_limit=8, fail_on_recompile_limit_hit=False):
+        for sizes in (1, 3, 12):  # shapes it has never seen, at last more than torch compiles for
+            for size in range(2, 2 + sizes):
+                compiled(torch.ones(size))
+            said[sizes] = objection(compile_counts(), 1, 2)
+    assert said[1] == ""
+    assert said[3].startswith("3 compilations for 1 networks, at most 2 each expected")
+    assert said[12].startswith("the recompile limit was met, and the rest ran eager")
+    for text in (said[3], said[12]):
         assert "grown: " in text
         assert "size mismatch at index 0" in text
 
@@ -135,8 +144,10 @@ def test_times_without_compiled_code_are_no_times_of_it() -> None:
     assert objection(CompileCounts(graphs=6, compilations=6), 3, 2) == ""
 
 
-def test_a_side_that_ends_is_said_with_its_last_words(tmp_path: Path) -> None:
-    config = side_config(load_config(None, SMALL), tmp_path / "off", enabled=False)
+def test_a_side_that_ends_is_said_with_its_last_words(
+    tiny_config: Callable[..., DeepCFRConfig], tmp_path: Path
+) -> None:
+    config = side_config(tiny_config(), tmp_path / "off", enabled=False)
     wrong = dataclasses.replace(
         config, run=dataclasses.replace(config.run, warm_start="nowhere.pt")
     )
@@ -144,23 +155,26 @@ def test_a_side_that_ends_is_said_with_its_last_words(tmp_path: Path) -> None:
         arm.iterate()
 
 
-def test_two_measurements_keep_apart(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    with compute_lock(path), pytest.raises(ComputeLocked, match=r"process [0-9]+ .* since"):  # noqa: SIM117
-        with compute_lock(path):
-            pass
-    with compute_lock(path):
+def test_two_measurements_keep_apart() -> None:
+    locked = compute_lock.compute_lock
+    with locked(), pytest.raises(ComputeLocked, match=r"process [0-9]+ .* since"), locked():
+        pass
+    with locked():
         pass
 
 
-def test_too_few_iterations_are_refused(tmp_path: Path) -> None:
+def test_too_few_iterations_are_refused(
+    tiny_config: Callable[..., DeepCFRConfig], tmp_path: Path
+) -> None:
     with pytest.raises(TooFewIterations, match="--iterations is 7"):
-        run_bench(load_config(None, SMALL), tmp_path, lambda text: None, iterations=7)
+        run_bench(tiny_config(), tmp_path, lambda text: None, iterations=7)
     assert not list(tmp_path.iterdir())
 
 
-def test_evaluation_and_checkpoints_are_off_on_both_sides(tmp_path: Path) -> None:
-    config = load_config(None, [*SMALL, "run.seed=4", "evaluation.eval_every=1"])
+def test_evaluation_and_checkpoints_are_off_on_both_sides(
+    tiny_config: Callable[..., DeepCFRConfig], tmp_path: Path
+) -> None:
+    config = tiny_config("run.seed=4", "evaluation.eval_every=1")
     off, on = (side_config(config, tmp_path / "x", enabled=enabled) for enabled in (False, True))
     for one in (off, on):
         assert (one.evaluation.eval_every, one.checkpoint.save_latest) == (0, False)
@@ -181,13 +195,15 @@ def test_evaluation_and_checkpoints_are_off_on_both_sides(tmp_path: Path) -> Non
         ((0.8, 1.1, 0.9, 1.0), "Whether it is 5% is not shown."),
     ],
 )
-def test_no_more_is_claimed_than_the_interval_shows(on: tuple[float, ...], said: str) -> None:
+def test_no_more_is_claimed_than_the_interval_shows(
+    bench_of: Callable[..., Bench], on: tuple[float, ...], said: str
+) -> None:
     found = bench_of(side(1.0, 1.0, 1.0, 1.0), side(*on))
     assert verdict(found) == said
     assert said in table(found)
 
 
-def test_the_table_is_the_plans() -> None:
+def test_the_table_is_the_plans(bench_of: Callable[..., Bench]) -> None:
     found = bench_of(side(6.0, 6.0, 6.0), side(3.0, 3.0, 3.0))
     lines = table(found).splitlines()
     assert lines[:5] == [
@@ -203,7 +219,6 @@ def test_the_table_is_the_plans() -> None:
     assert "The bench failed: it fell back." in table(failed)
 
 
-def test_networks_are_counted_by_the_config() -> None:
-    assert num_networks(load_config(None, SMALL)) == 3
-    shared = [*SMALL, "network.shared_seats=true", "estimator.kind=escher"]
-    assert num_networks(load_config(None, shared)) == 3
+def test_networks_are_counted_by_the_config(tiny_config: Callable[..., DeepCFRConfig]) -> None:
+    assert num_networks(tiny_config()) == 3
+    assert num_networks(tiny_config("network.shared_seats=true", "estimator.kind=escher")) == 3

@@ -5,6 +5,8 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,33 +15,16 @@ import torch
 from torch._dynamo.utils import counters
 
 from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import load_checkpoint
-from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, load_config
+from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
 from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceServer
 from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network, forward_rows
 from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer, _clean_state_dict
 
-SMALL = [
-    "rules.num_colors=2",
-    "rules.num_ranks=3",
-    "rules.num_wagers=1",
-    "rules.hand_size=2",
-    "rules.max_steps=20",
-    "network.hidden_size=16",
-    "network.num_layers=2",
-    "traversal.traversals_per_iteration=16",
-    "traversal.lanes=8",
-    "optimization.advantage_batch_size=32",
-    "optimization.strategy_batch_size=32",
-    "optimization.advantage_steps=2",
-    "optimization.strategy_steps=2",
-    "memory.advantage_capacity=200",
-    "memory.strategy_capacity=200",
-    "evaluation.games=4",
-    "evaluation.opponents=[random]",
-]
 ON = "compile.trainer.enabled=true"
 STEP = "compile.trainer.scope=step"
 SETTINGS = {"off": [], "networks": [ON], "step": [ON, STEP]}
+ROUND = ("off", "networks", "step", "off", "step", "networks", "off")  # each after each other once
+Made = Callable[..., DeepCFRConfig]
 KINDS = {
     "mlp": [],
     "color_shared": [
@@ -56,9 +41,16 @@ def _one_thread_and_nothing_compiled() -> None:
     torch._dynamo.reset()
 
 
-def config_in(folder: Path, *overrides: str) -> DeepCFRConfig:
-    folder.mkdir(exist_ok=True)
-    return load_config(None, [*SMALL, f"run.out={folder}", *overrides])
+@pytest.fixture
+def config_in(tiny_config: Made, tmp_path: Path) -> Made:
+    """Return what makes the configuration of a run in a folder of that name."""
+
+    def made(name: str, *overrides: str) -> DeepCFRConfig:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return tiny_config(f"run.out={folder}", *overrides)
+
+    return made
 
 
 def names(state: Any) -> list[str]:
@@ -74,8 +66,8 @@ def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_compiled_networks_state_loads_into_a_plain_one(kind: str) -> None:
-    config = load_config(None, [*SMALL, *KINDS[kind]])
+def test_a_compiled_networks_state_loads_into_a_plain_one(tiny_config: Made, kind: str) -> None:
+    config = tiny_config(*KINDS[kind])
     compiled = torch.compile(build_network(config, torch.Generator().manual_seed(1)))
     assert all(name.startswith("_orig_mod.") for name in compiled.state_dict())
     clean = _clean_state_dict(compiled.state_dict())
@@ -85,8 +77,8 @@ def test_a_compiled_networks_state_loads_into_a_plain_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_plain_networks_state_loads_into_a_compiled_one(kind: str) -> None:
-    config = load_config(None, [*SMALL, *KINDS[kind]])
+def test_a_plain_networks_state_loads_into_a_compiled_one(tiny_config: Made, kind: str) -> None:
+    config = tiny_config(*KINDS[kind])
     plain = build_network(config, torch.Generator().manual_seed(1))
     compiled = torch.compile(build_network(config, torch.Generator().manual_seed(2)))
     getattr(compiled, "_orig_mod", compiled).load_state_dict(plain.state_dict())
@@ -100,49 +92,47 @@ def test_cleaning_takes_the_prefix_off_the_front_only() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(SETTINGS, 2)))
-def test_a_run_resumes_with_another_setting(
-    tmp_path: Path, one: str, other: str, precision: str
+def test_a_run_resumes_with_any_other_setting(
+    config_in: Made, tmp_path: Path, precision: str
 ) -> None:
-    first, second = ([*SETTINGS[name], f"run.precision={precision}"] for name in (one, other))
-    before = counters["stats"]["unique_graphs"]
-    with DeepCFRTrainer(config_in(tmp_path / "run", *first)) as trainer:
-        trainer.run_iteration()
-    compiled = counters["stats"]["unique_graphs"] - before
-    stored = load_checkpoint(tmp_path / "run" / "latest.pt")
-    assert not [name for name in names(stored) if "_orig_mod" in name]
-    config = config_in(tmp_path / "run", *second)
-    with DeepCFRTrainer(config, resume_from=tmp_path / "run" / "latest.pt") as trainer:
-        networks = [*trainer._advantage_networks, trainer._strategy_network]
-        wanted = [*stored["advantage_networks"], stored["strategy_network"]]
-        for network, state_dict in zip(networks, wanted, strict=True):
-            assert_same(_clean_state_dict(network.state_dict()), state_dict)
-        trainer.run_iteration()
-        assert trainer.iteration == 2
-    compiled_then = counters["stats"]["unique_graphs"] - before - compiled
-    assert (compiled > 0, compiled_then > 0) == (ON in first, ON in second)
-    assert not [
-        name
-        for name in names(load_checkpoint(tmp_path / "run" / "latest.pt"))
-        if "_orig_mod" in name
-    ]
+    pairs = list(pairwise(ROUND))
+    assert sorted(pairs) == sorted(itertools.permutations(SETTINGS, 2))
+    latest = tmp_path / "run" / "latest.pt"
+    stored: dict[str, Any] = {}
+    for iteration, name in enumerate(ROUND, start=1):
+        before = counters["stats"]["unique_graphs"]
+        config = config_in(
+            "run", *SETTINGS[name], f"run.precision={precision}", "network.shared_seats=true"
+        )
+        with DeepCFRTrainer(config, resume_from=latest if stored else None) as trainer:
+            if stored:
+                networks = [*trainer._advantage_networks, trainer._strategy_network]
+                wanted = [*stored["advantage_networks"], stored["strategy_network"]]
+                for network, state_dict in zip(networks, wanted, strict=True):
+                    assert_same(_clean_state_dict(network.state_dict()), state_dict)
+            trainer.run_iteration()
+            assert trainer.iteration == iteration
+        assert (counters["stats"]["unique_graphs"] > before) is (name != "off")
+        stored = load_checkpoint(latest)
+        assert not [key for key in names(stored) if "_orig_mod" in key]
+        torch._dynamo.reset()  # so that the next one compiles as a process of its own would
 
 
-def test_a_warm_start_reaches_the_compiled_networks(tmp_path: Path) -> None:
-    with DeepCFRTrainer(config_in(tmp_path / "first", "run.seed=5")) as trainer:
+def test_a_warm_start_reaches_the_compiled_networks(config_in: Made, tmp_path: Path) -> None:
+    with DeepCFRTrainer(config_in("first", "run.seed=5")) as trainer:
         trainer.save(tmp_path / "first" / "latest.pt")
         wanted = trainer._strategy_network.state_dict()
     start = f"run.warm_start={tmp_path / 'first' / 'latest.pt'}"
-    with DeepCFRTrainer(config_in(tmp_path / "second", start, ON)) as trainer:
+    with DeepCFRTrainer(config_in("second", start, ON)) as trainer:
         assert_same(_clean_state_dict(trainer._strategy_network.state_dict()), wanted)
 
 
 @pytest.mark.parametrize("opponent", ["current", "frozen"])
 @pytest.mark.parametrize("setting", ["networks", "step"])
 def test_what_leaves_the_trainer_has_plain_keys(
-    tmp_path: Path, setting: str, opponent: str
+    config_in: Made, setting: str, opponent: str
 ) -> None:
-    config = config_in(tmp_path / "run", *SETTINGS[setting], f"traversal.opponent={opponent}")
+    config = config_in("run", *SETTINGS[setting], f"traversal.opponent={opponent}")
     plain = list(build_network(config).state_dict())
     with DeepCFRTrainer(config) as trainer:
         trainer._freeze_opponent()
@@ -154,8 +144,8 @@ def test_what_leaves_the_trainer_has_plain_keys(
 
 
 @pytest.mark.parametrize("setting", ["networks", "step"])
-def test_a_server_is_pushed_plain_weights(tmp_path: Path, setting: str) -> None:
-    config = config_in(tmp_path / "run", *SETTINGS[setting], "traversal.inference_backend=server")
+def test_a_server_is_pushed_plain_weights(config_in: Made, setting: str) -> None:
+    config = config_in("run", *SETTINGS[setting], "traversal.inference_backend=server")
     with DeepCFRTrainer(config) as trainer:
         pushed: list[Any] = []
         server = trainer._backend._server
@@ -173,8 +163,10 @@ def test_a_server_is_pushed_plain_weights(tmp_path: Path, setting: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_served_model_answers_like_a_plain_one_after_every_push(tmp_path: Path) -> None:
-    config = config_in(tmp_path / "run", "compile.inference_server.enabled=true")
+def test_a_compiled_served_model_answers_like_a_plain_one_after_every_push(
+    config_in: Made,
+) -> None:
+    config = config_in("run", "compile.inference_server.enabled=true")
     server = InferenceServer(config, 1)
     try:
         for seed in (1, 2):
@@ -203,19 +195,21 @@ def test_a_compiled_served_model_answers_like_a_plain_one_after_every_push(tmp_p
     ],
 )
 def test_below_the_threshold_a_run_is_warned(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, overrides: list[str], warns: bool
+    config_in: Made, caplog: pytest.LogCaptureFixture, overrides: list[str], warns: bool
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        DeepCFRTrainer(config_in(tmp_path / "run", ON, *overrides)).close()
+        DeepCFRTrainer(config_in("run", ON, *overrides)).close()
     found = [r for r in caplog.records if "compile.trainer.enabled" in r.getMessage()]
     assert bool(found) is warns
 
 
 @pytest.mark.parametrize("switch", [ON, "compile.inference_server.enabled=true"])
-def test_without_a_cpp_compiler_a_run_that_compiles_is_refused(tmp_path: Path, switch: str) -> None:
+def test_without_a_cpp_compiler_a_run_that_compiles_is_refused(
+    tiny_run: tuple[str, ...], tmp_path: Path, switch: str
+) -> None:
     program = "from coolrl_lost_cities.games.classic.deep_cfr.cli import main; main()"
     out = tmp_path / "run"
-    settings = [part for item in (*SMALL, f"run.out={out}", switch) for part in ("--set", item)]
+    settings = [part for item in (*tiny_run, f"run.out={out}", switch) for part in ("--set", item)]
     done = subprocess.run(
         [sys.executable, "-c", program, "train", *settings],
         capture_output=True,

@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import re
 import subprocess
 import sys
@@ -28,17 +27,26 @@ from coolrl_lost_cities.games.classic.deep_cfr.paired_runs import (
     paired_runs,
 )
 
-PROGRAM = Path(sys.executable).with_name("lost-cities-deep-cfr")
+# The command in a process of its own, with a lock of its own in place of the machine's.
+PROGRAM = """
+import pathlib, sys
+from coolrl_lost_cities.games.classic.deep_cfr import cli, compute_lock
+compute_lock.lock_path = lambda: pathlib.Path(sys.argv.pop())
+cli.main()
+"""
 SMALL = """
 rules: {num_colors: 2, num_ranks: 3, num_wagers: 1, hand_size: 2, max_steps: 20}
-network: {hidden_size: 16, num_layers: 2}
+network: {hidden_size: 16, num_layers: 2, shared_seats: true}
 traversal: {traversals_per_iteration: 64, lanes: 16}
 optimization:
   {advantage_steps: 4, strategy_steps: 4, advantage_batch_size: 32, strategy_batch_size: 32}
 memory: {advantage_capacity: 3000, strategy_capacity: 3000}
 evaluation: {policies: average}
-drift: {seeds: 2, iterations: 60, eval_every: 30, games: 40}
+drift: {seeds: 2, iterations: 40, eval_every: 20, games: 40}
 """
+
+
+pytestmark = pytest.mark.usefixtures("_own_lock")
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +69,17 @@ def config(path: Path, *overrides: str) -> DeepCFRConfig:
 
 def started(small: Path, out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [PROGRAM, "drift", "--config", small, "--out", out],
+        [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            "drift",
+            "--config",
+            small,
+            "--out",
+            out,
+            out.parent / "lock",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -91,10 +109,10 @@ def test_a_drift_check_goes_on_where_it_was_ended(small: Path, tmp_path: Path) -
     first = out / "seed_0000_off"
 
     process = started(small, out)
-    lines = heard(process.stderr, "seed 0, compile on: iteration 2/60")
+    lines = heard(process.stderr, "seed 0, compile on: iteration 2/40")
     process.kill()
     process.communicate()
-    assert "seed 0, compile off: finished iteration 60 of 60\n" in lines
+    assert "seed 0, compile off: finished iteration 40 of 40\n" in lines
     wait_until_free(out)  # the run that is left has nobody to speak to, and stops by itself
     assert not is_complete(paired_runs(config(small), out)[1])
     assert not (out / "drift.json").exists()
@@ -107,9 +125,9 @@ def test_a_drift_check_goes_on_where_it_was_ended(small: Path, tmp_path: Path) -
     assert "parameters with GELU: measured already" in said
     assert "seed 0, compile off: complete, not run again" in said
     assert "seed 0, compile on: goes on from its latest checkpoint" in said
-    assert "seed 1, compile on: finished iteration 60 of 60" in said
+    assert "seed 1, compile on: finished iteration 40 of 40" in said
     assert (first / "metrics.jsonl").read_bytes() == kept
-    assert "not enough games: 60 iterations a run, at least 100" in shown
+    assert "not enough games: 40 iterations a run, at least 100" in shown
     result = json.loads((out / "drift.json").read_text())
     assert result["verdict"] == "not enough"
     assert [len(rates["on"]) for rates in result["win_rates"]] == [2, 2]
@@ -133,8 +151,8 @@ def test_pairs_differ_in_compile_alone(small: Path, tmp_path: Path) -> None:
     for run in found:
         made = run.config
         assert (made.run.seed, made.compile.trainer.enabled) == (run.seed, run.compiled)
-        assert (made.run.iterations, made.run.minutes, made.run.out) == (60, None, str(run.folder))
-        assert (made.evaluation.eval_every, made.evaluation.games) == (30, 40)
+        assert (made.run.iterations, made.run.minutes, made.run.out) == (40, None, str(run.folder))
+        assert (made.evaluation.eval_every, made.evaluation.games) == (20, 40)
         assert made.evaluation.opponents == ["random", "safe_heuristic"]
         assert made.evaluation.policies == "average"
         assert made.compile.trainer.mode == "max-autotune"
@@ -195,19 +213,17 @@ def test_two_drift_checks_never_write_to_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_where_nothing_is_compiled_nothing_is_said(small: Path, tmp_path: Path) -> None:
+def test_where_nothing_is_compiled_nothing_is_said(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise two eager runs would be called free of drift."""
-    done = subprocess.run(
-        [PROGRAM, "drift", "--config", small, "--out", tmp_path / "drift"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"TORCHDYNAMO_DISABLE": "1"},
-    )
-    assert done.returncode == 2
+    monkeypatch.setattr(torch._dynamo.config, "disable", True)  # by TORCHDYNAMO_DISABLE=1
+    out = tmp_path / "drift"
+    done = CliRunner().invoke(app, ["drift", "--config", str(small), "--out", str(out)])
+    assert done.exit_code == 2
     *_, line = done.stderr.splitlines()
     assert line == f"lost-cities-deep-cfr: error: {NothingCompiled()}"
-    assert sorted(path.name for path in (tmp_path / "drift").iterdir()) == [".lock"]
+    assert sorted(path.name for path in out.iterdir()) == [".lock"]
 
 
 def test_a_failed_claim_spares_the_runs(

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, load_config
+from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
 from coolrl_lost_cities.games.classic.deep_cfr.fixed_batches import (
     Arm,
     compiled_arm,
@@ -16,18 +16,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.fixed_batches import (
 from coolrl_lost_cities.games.classic.deep_cfr.gelu_run import LIMIT, STEPS, gelu_run
 from coolrl_lost_cities.games.classic.deep_cfr.gradient_error import MOST_TIMES, gradient_error
 
-SMALL = [
-    "rules.num_colors=2",
-    "rules.num_ranks=3",
-    "rules.num_wagers=1",
-    "rules.hand_size=2",
-    "rules.max_steps=20",
-    "network.hidden_size=16",
-    "network.num_layers=2",
-    "optimization.advantage_batch_size=32",
-    "optimization.strategy_batch_size=32",
-]
-
 
 @pytest.fixture(autouse=True)
 def _one_thread_and_nothing_compiled() -> None:
@@ -35,8 +23,9 @@ def _one_thread_and_nothing_compiled() -> None:
     torch._dynamo.reset()
 
 
-def config(*overrides: str) -> DeepCFRConfig:
-    return load_config(None, [*SMALL, *overrides])
+@pytest.fixture
+def config(tiny_config: Callable[..., DeepCFRConfig]) -> DeepCFRConfig:
+    return tiny_config()
 
 
 class Faulty(nn.Module):
@@ -63,8 +52,8 @@ def slightly_larger(outputs_BA: Tensor) -> Tensor:
     return outputs_BA * 1.0001
 
 
-def test_batches_are_the_same_every_time_and_real_decisions() -> None:
-    one, other = fixed_decisions(config()), fixed_decisions(config())
+def test_batches_are_the_same_every_time_and_real_decisions(config: DeepCFRConfig) -> None:
+    one, other = fixed_decisions(config), fixed_decisions(config)
     assert [decisions.name for decisions in one] == ["advantage", "strategy"]
     for mine, yours in zip(one, other, strict=True):
         first = list(mine.batches(3))
@@ -82,9 +71,8 @@ def test_batches_are_the_same_every_time_and_real_decisions() -> None:
         torch.testing.assert_close(policies_BA.sum(dim=1), torch.ones(32))
 
 
-def test_compiled_gradients_are_as_near_to_exact_ones_as_eager_ones() -> None:
-    settings = config()
-    found = gradient_error(settings, compiled_arm(settings))
+def test_compiled_gradients_are_as_near_to_exact_ones_as_eager_ones(config: DeepCFRConfig) -> None:
+    found = gradient_error(config, compiled_arm(config))
     assert found.eager.keys() == found.compiled.keys() == {"advantage", "strategy"}
     assert all(1e-9 < error < 1e-5 for error in found.eager.values())
     assert found.graphs > 0
@@ -93,8 +81,8 @@ def test_compiled_gradients_are_as_near_to_exact_ones_as_eager_ones() -> None:
     assert found.compiled != found.eager  # it is something else that was measured
 
 
-def test_a_wrong_gradient_is_found() -> None:
-    found = gradient_error(config(), compiled_with(right_value_wrong_gradient))
+def test_a_wrong_gradient_is_found(config: DeepCFRConfig) -> None:
+    found = gradient_error(config, compiled_with(right_value_wrong_gradient))
     assert found.graphs > 0
     assert found.times > 100
     assert not found.holds
@@ -102,17 +90,16 @@ def test_a_wrong_gradient_is_found() -> None:
         assert error == pytest.approx(1e-4, rel=0.01)
 
 
-def test_what_compiles_nothing_proves_nothing() -> None:
-    found = gradient_error(config(), eager_arm())
+def test_what_compiles_nothing_proves_nothing(config: DeepCFRConfig) -> None:
+    found = gradient_error(config, eager_arm())
     assert (found.graphs, found.times, found.holds) == (0, 1.0, False)
-    run = gelu_run(config(), eager_arm(), 3, lambda _: None)
+    run = gelu_run(config, eager_arm(), 3, lambda _: None)
     assert (run.graphs, run.largest, run.holds) == (0, 0.0, False)
 
 
-def test_a_smooth_network_ends_up_the_same() -> None:
-    settings = config()
+def test_a_smooth_network_ends_up_the_same(config: DeepCFRConfig) -> None:
     said: list[str] = []
-    found = gelu_run(settings, compiled_arm(settings), STEPS, said.append)
+    found = gelu_run(config, compiled_arm(config), STEPS, said.append)
     assert found.graphs > 0
     assert 0 < found.largest <= LIMIT
     assert found.holds
@@ -120,8 +107,8 @@ def test_a_smooth_network_ends_up_the_same() -> None:
     assert said[1] == "500 steps with GELU, advantage, compile on"
 
 
-def test_changed_parameters_are_found() -> None:
-    found = gelu_run(config(), compiled_with(slightly_larger), 50, lambda _: None)
+def test_changed_parameters_are_found(config: DeepCFRConfig) -> None:
+    found = gelu_run(config, compiled_with(slightly_larger), 50, lambda _: None)
     assert found.graphs > 0
     assert found.largest > LIMIT
     assert not found.holds

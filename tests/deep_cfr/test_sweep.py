@@ -1,13 +1,7 @@
 """Sweeps of benches: which points there are, which are skipped and why, and when a step is done."""
 
-import json
-import tempfile
-from pathlib import Path
-
 import pytest
-from typer.testing import CliRunner
 
-from coolrl_lost_cities.games.classic.deep_cfr.cli import app
 from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
 from coolrl_lost_cities.games.classic.deep_cfr.sequencing import (
     COMPILED,
@@ -20,29 +14,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.sequencing import (
 )
 from coolrl_lost_cities.games.classic.deep_cfr.sweep import skip_reason
 from coolrl_lost_cities.games.classic.deep_cfr.sweep_axes import WrongAxis, parse_axes, points
-
-SMALL_RUN = [
-    "rules.num_colors=2",
-    "rules.num_ranks=3",
-    "rules.hand_size=2",
-    "rules.max_steps=20",
-    "network.hidden_size=16",
-    "network.num_layers=2",
-    "traversal.traversals_per_iteration=16",
-    "traversal.lanes=8",
-    "optimization.advantage_batch_size=32",
-    "optimization.strategy_batch_size=32",
-    "optimization.advantage_steps=1",
-    "optimization.strategy_steps=1",
-    "memory.advantage_capacity=200",
-    "memory.strategy_capacity=200",
-]
-
-
-@pytest.fixture(autouse=True)
-def _own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tests that measure run side by side: the lock is the machine's elsewhere."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def test_all_combinations_are_gone_through_and_modes_begin_with_the_default() -> None:
@@ -97,25 +68,3 @@ def test_no_step_is_done_before_the_one_before_it_was_measured() -> None:
     assert "| + larger model, no compile | 2 s (b) | not done: `small` was not measured |" in (
         sequence_table(found).splitlines()
     )
-
-
-@pytest.mark.slow
-def test_a_sweep_leaves_one_table_and_says_what_it_skipped(tmp_path: Path) -> None:
-    sets = [word for text in SMALL_RUN for word in ("--set", text)]
-    words = ["bench", *sets, "--out", str(tmp_path), "--sweep", "mode=reduce-overhead"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "sweep.json").read_text())
-    assert found["points"]["mode=reduce-overhead"] == {
-        "skipped": "mode reduce-overhead records CUDA graphs, and run.device is cpu"
-    }
-    assert len(found["points"]["mode=default"]["sides"]["on"]["seconds"]) == 8
-    assert found["steps"]["small"]["done"]
-    assert found["steps"]["larger"] == {
-        "seconds": None,
-        "what": "",
-        "done": False,
-        "waits_for": "",
-    }
-    assert (tmp_path / "mode=default" / "bench.png").is_file()
-    assert found["table"] in done.output

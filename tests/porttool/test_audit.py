@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from porttool.auditing import ask_where_names_disagree, audit_files, check_written, written_audit
-from porttool.bench import Decided
 from porttool.deciding.dataflow import analyse
 from porttool.deciding.decide import decide, place_seeds
 from porttool.deciding.edits import port_edits
@@ -21,6 +20,7 @@ from porttool.learning.learn import learn
 from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
 from porttool.proving.audit import Judged, NamedSeed, audit_names
 from porttool.source.syntax import apply_edits, parse_source, span_of
+from porttool.workbench import Decided
 
 CASES = Path(__file__).parent / "cases" / "ports"
 HELPER = """\

@@ -320,7 +320,8 @@ def test_help_names_the_commands_and_the_exit_codes() -> None:
     done = subprocess.run(command("--help"), capture_output=True, text=True, check=True)
     listed = re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.M)
     assert listed == [
-        *("apply", "verify", "review", "record", "resolve", "status", "gate", "demo"),
+        *("init", "apply", "verify", "precondition", "review", "record", "publish", "resolve"),
+        *("status", "refresh", "radar", "gate", "demo", "schema"),
     ]
     assert "3 a person must decide" in done.stdout
     assert not re.search(r"^  .*\.\.\.$", done.stdout, re.M)

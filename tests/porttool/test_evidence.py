@@ -22,7 +22,7 @@ from porttool.errors import (
     PlanError,
     RepositoryError,
 )
-from porttool.evidence import Bench, Decision, Drift, Evidence, Outcome, decide
+from porttool.evidence import Bench, Decision, Drift, Evidence, Measurement, Outcome, decide
 from porttool.git.checkout import pool_folder
 from porttool.git.commits import CommitId
 from porttool.git.repo import open_repository
@@ -32,11 +32,13 @@ from porttool.record import load_report, store_report
 from porttool.report import Report, from_json, next_step, to_json
 from porttool.review.markdown import markdown
 from porttool.review.text import measured_lines
-from porttool.verifying.measures import read_bench, read_drift
-from porttool.verifying.verify import Verified, verify
+from porttool.verifying.results import read_bench, read_drift
+from porttool.verifying.verdict import Verified
+from porttool.verifying.verify import verify
 
 EXPERIMENT = "e" * 40
 DAY = "2026-05-07T12:00:00+00:00"
+TAKEN = Measurement(DAY)
 PROOF = Proof(True, "syntax", (FileProof("trainer.py", "identical tree", ""),), ())
 PLAN = f"""\
 name: compile-it
@@ -77,10 +79,10 @@ def drift(verdict: str, **more: Any) -> dict[str, Any]:
 
 
 def bench_value(low: float, high: float, failed: str = "") -> Bench:
-    return Bench((low + high) / 2, low, high, 0.05, DAY, failed=failed)
+    return Bench((low + high) / 2, low, high, 0.05, TAKEN, failed)
 
 
-FAST, NO_DRIFT = bench_value(0.06, 0.1), Drift("no drift", DAY)
+FAST, NO_DRIFT = bench_value(0.06, 0.1), Drift("no drift", TAKEN)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,8 @@ FAST, NO_DRIFT = bench_value(0.06, 0.1), Drift("no drift", DAY)
         (True, None, NO_DRIFT, "open", "no bench was run"),
         (True, FAST, NO_DRIFT, "ship", "at least 5% faster, and no drift"),
         (True, FAST, None, "open", "drift was not checked"),
-        (True, FAST, Drift("not enough", DAY, "4 more seeds"), "open", "cannot tell yet"),
-        (True, FAST, Drift("drift", DAY), "do not ship", "drift apart"),
+        (True, FAST, Drift("not enough", TAKEN, "4 more seeds"), "open", "cannot tell yet"),
+        (True, FAST, Drift("drift", TAKEN), "do not ship", "drift apart"),
         (True, bench_value(0.05, 0.05), NO_DRIFT, "ship", "at least 5% faster"),
         (True, bench_value(0.0, 0.04), NO_DRIFT, "do not ship", "less than 5% faster"),
         (True, bench_value(-0.02, 0.02), None, "do not ship", "less than 5% faster"),
@@ -234,6 +236,10 @@ def test_a_result_that_cannot_be_read_fails_and_decides_nothing(
     assert detail.startswith(said)
     assert verified.report.evidence is not None
     assert verified.report.evidence.bench is None
+    assert verified.next == (
+        f"mend verify.bench in {port.work.path}/patches/compile-it/port.yaml or the program, then: "
+        "porttool verify compile-it --bench; or verify without --bench"
+    )
 
 
 def test_nothing_is_measured_of_a_port_that_is_parked_or_fails(make_port: MakePort) -> None:
@@ -297,7 +303,7 @@ def test_results_name_no_folder_of_this_machine(make_port: MakePort) -> None:
     report = port.verify(bench=True).report
     assert report.evidence is not None
     assert report.evidence.bench is not None
-    assert report.evidence.bench.table == "see bench/plot.png"
+    assert report.evidence.bench.taken.table == "see bench/plot.png"
     assert str(Path.home()) not in to_json(report)
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from porttool.auditing import audit_files, written_audit
-from porttool.bench import Decided
 from porttool.deciding.dataflow import analyse
 from porttool.deciding.decide import decide, place_seeds
 from porttool.deciding.edits import port_edits
@@ -33,6 +32,7 @@ from porttool.plan.switch import SwitchPlan
 from porttool.proving.proof import prove_off
 from porttool.proving.written import WrittenAudit
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source, span_of
+from porttool.workbench import Decided
 
 CASES = Path(__file__).parent / "cases" / "ports"
 PLAN = "name: x\nexperiment: {branch: exp, commits: [" + "a" * 40 + "]}\n"

@@ -94,6 +94,7 @@ def test_the_body_has_what_a_reviewer_needs() -> None:
         "What is wrapped",
         "Every site",
         "Ledger",
+        "The learned rules",
         "End of each check's output",
         "Hunks of the experiment",
     ]
@@ -101,7 +102,7 @@ def test_the_body_has_what_a_reviewer_needs() -> None:
     assert "Next: `git merge --no-ff port/torch-compile`." in body
     assert "1. **new site** `learner.py:30`: `n.sd()` becomes `clean(n.sd())`" in body
     assert (
-        "| `learner.py:30` | `n.sd()` | rewritten to `clean(n.sd())` | **new** | "
+        "| 2 | `learner.py:30` | `n.sd()` | rewritten to `clean(n.sd())` | **new** | "
         "`n` is wrapped at x.py:3 |" in body
     )
     assert "3 sites, 2 rewritten, 1 left alone, 1 gained by main since." in body
@@ -134,8 +135,8 @@ def test_open_questions_come_with_the_lines_to_paste() -> None:
 
 def test_table_rows_keep_their_columns_whatever_the_text() -> None:
     body = markdown(report_of(sites=(site(1, text=HOSTILE),), seeds=(), ledger=()))
-    row = next(line for line in body.splitlines() if line.startswith("| `learner.py:1`"))
-    assert row.count("|") == 6
+    row = next(line for line in body.splitlines() if line.startswith("| 1 | `learner.py:1`"))
+    assert row.count("|") == 7
     assert "<script>" not in body
     assert "\x1b" not in body
     assert "\u202e" not in body
@@ -213,9 +214,8 @@ def test_a_long_report_is_cut_with_a_pointer_and_keeps_what_is_urgent() -> None:
         noun: int(number)
         for number, noun in re.findall(r"\*(\d+) more (\w+) are cut here; `porttool review", body)
     }
-    rows = len(re.findall(r"^\| `learner.py:\d+` \| `n", body, re.M))
-    # One row with the same start is the seed's.
-    assert cut["sites"] + rows - 1 == 3001
+    rows = len(re.findall(r"^\| \d+ \| `learner.py:\d+` \| `n", body, re.M))
+    assert cut["sites"] + rows == 3001
     assert cut["hunks"] > 0
     assert "`learner.py:9000`" in body
     assert "| tests | **passed** |" in body

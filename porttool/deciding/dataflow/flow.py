@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from porttool.deciding.dataflow import containers, makers, narrowing, opaque, parts
 from porttool.deciding.dataflow.evaluate import Evaluation
@@ -21,6 +22,7 @@ from porttool.deciding.dataflow.values import (
     Outside,
     Place,
     Plain,
+    Step,
     Unknown,
     Value,
     Way,
@@ -28,7 +30,7 @@ from porttool.deciding.dataflow.values import (
     steps_of,
     union,
 )
-from porttool.deciding.sites import Decision, PlacedSeed
+from porttool.deciding.sites import Decision, PlacedSeed, Told
 from porttool.frozen import dataclass
 from porttool.learning.lesson import Lesson
 from porttool.source.nodes import nodes_of
@@ -41,6 +43,7 @@ Kind = Literal["definite", "may", "no", "unknown"]
 class Holding:
     """What is known of one expression; `chain` gives the reasons from the use to the origin.
 
+    `steps` are the same, each with its place: what `chain` says in one breath may be two of them.
     `shape` says how a wrapped object is held: itself ("object"), by a wrapper around it
     ("nested"), or as a part of a module with keys of its own ("owner"). `hint` is the name or
     annotation to judge an unknown one by; `sure` says that it must be asked whatever the hint.
@@ -51,6 +54,14 @@ class Holding:
     shape: Literal["object", "nested", "owner"] = "object"
     hint: str = ""
     sure: bool = False
+    steps: tuple[Told, ...] = ()
+
+
+class _Said(NamedTuple):
+    """A reason in words, and the steps that it tells of."""
+
+    words: str
+    steps: tuple[Told, ...]
 
 
 _SHOWN = 4  # so many steps of a way are told before it is cut short
@@ -144,11 +155,11 @@ class Flow:
             sure = sure or bool(inside)
             chain = _way(value[wrapped[0]], wrapped[0], place)
             if not (unknown or others or inside):
-                return Holding("definite", chain)
+                return _holding("definite", chain)
             other = [*inside, *others, *unknown][0]
             told = self._around if other in inside else _way
-            doubt = "; ".join(told(value[other], other, place))
-            return Holding("may", (*chain, f"or else {doubt}"), hint=hint, sure=sure)
+            doubt = _or_else(told(value[other], other, place))
+            return _holding("may", (*chain, doubt), hint=hint, sure=sure)
         if inside:
             kind: Kind = "may" if unknown or others else "definite"
             atom = inside[0]
@@ -156,14 +167,12 @@ class Flow:
                 kind = "unknown"
             shape: Literal["nested", "owner"] = "nested" if isinstance(atom, Nested) else "owner"
             chain = self._around(value[atom], atom, place)
-            return Holding(kind, chain, shape=shape, sure=kind == "unknown")
+            return _holding(kind, chain, shape=shape, sure=kind == "unknown")
         if unknown:
-            reasons = dict.fromkeys(
-                line for atom in unknown for line in _way(value[atom], atom, place)
-            )
-            return Holding("unknown", tuple(reasons), hint=hint, sure=sure)
+            reasons = [said for atom in unknown for said in _way(value[atom], atom, place)]
+            return _holding("unknown", reasons, hint=hint, sure=sure)
         if others:
-            return Holding("no", _way(value[others[0]], others[0], place))
+            return _holding("no", _way(value[others[0]], others[0], place))
         if value and _is_set_by_others(place):
             # Code that calls a method of it is not written for None.
             why = f"`{place.text}` is None as far as the analysed files show; somebody sets it"
@@ -182,17 +191,19 @@ class Flow:
             return parts.wrapped_inside(self.evaluation, containers.contents(self.evaluation, atom))
         return {}
 
-    def _around(self, way: Way | None, atom: Atom, place: Place) -> tuple[str, ...]:
+    def _around(self, way: Way | None, atom: Atom, place: Place) -> tuple[_Said, ...]:
         prefix = self.lesson.wrapper.prefix
         if isinstance(atom, Nested):
             first = _way(way, atom, place)
-            return (*first, f"its keys become `module.{prefix}*`, which the rule does not clean")
+            keys = f"its keys become `module.{prefix}*`, which the rule does not clean"
+            return (*first, _Said(keys, (Told(keys),)))
         parts = self._inside(atom)
         part, part_way = next(iter(parts.items()))
         chain = _way(part_way, part, place)
         what = "may own" if isinstance(part, Unknown) else "owns"
         keys = f"its own keys carry `{prefix}` further in"
-        return (f"`{place.text}` is a module that {what} a wrapped one: {keys}", *chain)
+        why = f"`{place.text}` is a module that {what} a wrapped one: {keys}"
+        return (_Said(why, (Told(why, *_path_and_line(place)),)), *chain)
 
 
 def analyse(
@@ -248,47 +259,81 @@ def _nodes_at(source: Source, span: Span) -> list[ast.expr]:
     return []
 
 
-def _way(way: Way | None, atom: Atom, place: Place) -> tuple[str, ...]:
+def _holding(
+    kind: Kind,
+    said: Iterable[_Said],
+    *,
+    shape: Literal["object", "nested", "owner"] = "object",
+    hint: str = "",
+    sure: bool = False,
+) -> Holding:
+    """Return what is known with its reasons, each of them told once."""
+    once = {one.words: one.steps for one in said}
+    steps = tuple(dict.fromkeys(step for told in once.values() for step in told))
+    return Holding(kind, tuple(once), shape=shape, hint=hint, sure=sure, steps=steps)
+
+
+def _or_else(said: tuple[_Said, ...]) -> _Said:
+    steps = [step for one in said for step in one.steps]
+    steps[0] = replace(steps[0], text=f"or else {steps[0].text}")
+    return _Said(f"or else {'; '.join(one.words for one in said)}", tuple(steps))
+
+
+def _way(way: Way | None, atom: Atom, place: Place) -> tuple[_Said, ...]:
     """Say how an atom came to a place, from the use to the origin."""
     steps = list(steps_of(way))
-    ending, origin = _ending(atom)
+    what, made, more = _ending(atom)
+    origin = None if made is None else _origin(made)
+    ending = what + more if made is None else f"{what} at {made.at}{more}"
+
+    def final(name: str) -> _Said:
+        at = _path_and_line(made or place)
+        return _Said(f"`{name}` is {ending}", (Told(f"`{name}` is {what}{more}", *at),))
+
     if not steps:
-        return (f"`{place.text}` is {ending}",)
+        return (final(place.text),)
     last = steps[-1]
-    if (last.file, last.line) != origin or not isinstance(last.subject, Place):
-        final = f"{last.words()}, {ending}"
-    else:
+    if (last.file, last.line) == origin and isinstance(last.subject, Place):
         # The last step and the making of the object are one statement: said once.
-        final = f"`{last.subject.text}` is {ending}"
         before = steps[-2].thing if len(steps) > 1 else None
-        if isinstance(before, Place) and before.text == last.subject.text:
-            steps.pop()
-            final = f"{steps[-1].words()}, {ending}"
-    middle = [step.words() for step in steps[:-1][:_SHOWN]]
-    if len(steps) > _SHOWN + 1:
-        middle.append(f"({len(steps) - _SHOWN - 1} more steps)")
-    return tuple(dict.fromkeys([*middle, final]))
+        if not (isinstance(before, Place) and before.text == last.subject.text):
+            return (*_middle(steps), final(last.subject.text))
+        steps.pop()
+    (words, told) = _said(steps[-1])
+    end = Told(f"it is {what}{more}", *(_path_and_line(made) if made else ()))
+    return (*_middle(steps), _Said(f"{words}, {ending}", (*told, end)))
 
 
-def _ending(atom: Atom) -> tuple[str, tuple[FileIndex, int] | None]:
-    """Say what an atom is and where it was made."""
+def _middle(steps: list[Step]) -> tuple[_Said, ...]:
+    """Say all steps but the last one; of a long way, those at its start."""
+    middle = tuple(map(_said, steps[:-1][:_SHOWN]))
+    if len(steps) <= _SHOWN + 1:
+        return middle
+    left_out = f"({len(steps) - _SHOWN - 1} more steps)"
+    return (*middle, _Said(left_out, (Told(left_out),)))
+
+
+def _said(step: Step) -> _Said:
+    words = step.words()
+    told = Told(words, step.file.path, step.line)
+    return _Said(f"{words} ({step.file.shown}:{step.line})", (told,))
+
+
+def _ending(atom: Atom) -> tuple[str, Place | None, str]:
+    """Say what an atom is, where it was made, and what is to be said behind that."""
     if isinstance(atom, Wrapped):
-        return f"wrapped at {atom.place.at}", _origin(atom.place)
+        return "wrapped", atom.place, ""
     if isinstance(atom, Nested):
-        made = atom.inner
-        return f"wrapped at {made.at}", _origin(made)
+        return "wrapped", atom.inner, ""
     if isinstance(atom, Plain):
-        ending = f"{atom.what} at {atom.place.at}"
-        if atom.what.startswith(MADE):
-            ending += ", never wrapped"
-        return ending, _origin(atom.place)
+        return atom.what, atom.place, ", never wrapped" if atom.what.startswith(MADE) else ""
     if isinstance(atom, Unknown):
-        return f"unknown: {atom.reason}", None
+        return f"unknown: {atom.reason}", None, ""
     if isinstance(atom, Instance):
-        return f"a `{atom.cls.name}` object, which nothing wraps", None
+        return f"a `{atom.cls.name}` object, which nothing wraps", None, ""
     if isinstance(atom, Box):
-        return "a container, not an element of one", None
-    return "a function or a module, never wrapped", None
+        return "a container, not an element of one", None, ""
+    return "a function or a module, never wrapped", None, ""
 
 
 def _is_set_by_others(place: Place) -> bool:
@@ -303,3 +348,8 @@ def _is_set_by_others(place: Place) -> bool:
 
 def _origin(place: Place) -> tuple[FileIndex, int]:
     return place.file, int(getattr(place.node, "lineno", 1))
+
+
+def _path_and_line(place: Place) -> tuple[str, int]:
+    file, line = _origin(place)
+    return file.path, line

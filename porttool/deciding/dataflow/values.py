@@ -217,10 +217,10 @@ class Step:
     before: Way | None
 
     def words(self) -> str:
-        """Say the step in words, with its place."""
+        """Say the step in words, without its place."""
         subject = self.subject if isinstance(self.subject, str) else f"`{self.subject.text}`"
         thing = self.thing if isinstance(self.thing, str) else f"`{self.thing.text}`"
-        return f"{subject} {self.verb} {thing} ({self.file.shown}:{self.line})"
+        return f"{subject} {self.verb} {thing}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from coolrl_lost_cities.games.classic.counter_rng import derive, next_below, to_int
+from coolrl_lost_cities.games.classic.kernel_options import KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 MOVER, PHASE, DISCARDED, OVER, STEPS, DECK_LEFT, HAND_SIZES, NUM_KNOWN = 0, 1, 2, 3, 4, 6, 7, 9
@@ -106,13 +107,13 @@ def layout(rules: Rules) -> np.ndarray:
     return np.array(values + offsets, np.int64)
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def steps_one(state_R: np.ndarray) -> np.int64:
     """Return how many single steps a game has taken."""
     return to_int(state_R[STEPS]) + 256 * to_int(state_R[STEPS + 1])
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def is_legal_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> bool:
     """Say whether the player to move may take an action; false once the game is over."""
     if state_R[OVER] != RUNNING or action < 0 or action >= lay[L_ACTIONS]:
@@ -139,7 +140,7 @@ def is_legal_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> bool:
     return last == 0 if slot == 0 else slot > last
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def legal_one(lay: np.ndarray, state_R: np.ndarray, out_A: np.ndarray) -> int:
     """Write the legal mask of the player to move and return how many actions are legal."""
     out_A[:] = False
@@ -173,7 +174,7 @@ def legal_one(lay: np.ndarray, state_R: np.ndarray, out_A: np.ndarray) -> int:
     return count
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def list_legal_one(lay: np.ndarray, state_R: np.ndarray, out_L: np.ndarray) -> int:
     """Write the legal actions of the player to move in order and return how many there are."""
     if state_R[OVER] != RUNNING:
@@ -207,7 +208,7 @@ def list_legal_one(lay: np.ndarray, state_R: np.ndarray, out_L: np.ndarray) -> i
     return count
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def step_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> None:
     """Take one legal action in place; a finished game is left unchanged.
 
@@ -280,7 +281,7 @@ def step_one(lay: np.ndarray, state_R: np.ndarray, action: int) -> None:
         state_R[OVER] = CUT
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def num_open_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
     """Return how many expeditions a player has started."""
     count = 0
@@ -290,7 +291,7 @@ def num_open_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
     return count
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def expedition_score_one(lay: np.ndarray, state_R: np.ndarray, player: int, color: int) -> int:
     """Return what one expedition scores as it stands."""
     exp = lay[O_EXP] + (player * lay[L_COLORS] + color) * EXP_WIDTH
@@ -304,7 +305,7 @@ def expedition_score_one(lay: np.ndarray, state_R: np.ndarray, player: int, colo
     return score
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def score_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
     """Return the total of one player as the game stands."""
     total = 0
@@ -313,13 +314,13 @@ def score_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
     return total
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def value_one(lay: np.ndarray, state_R: np.ndarray, player: int) -> int:
     """Return a player's total less the other's as the game stands."""
     return score_one(lay, state_R, player) - score_one(lay, state_R, 1 - player)
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def deal_one(lay: np.ndarray, deck_N: np.ndarray, state_R: np.ndarray) -> None:
     """Make a fresh game of a deck: first player 0's hand, then player 1's, then the draws."""
     state_R[:] = 0
@@ -334,7 +335,7 @@ def deal_one(lay: np.ndarray, deck_N: np.ndarray, state_R: np.ndarray) -> None:
     state_R[DECK_LEFT] = lay[L_CARDS] - 2 * hand_size
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def shuffle_one(lay: np.ndarray, words_B: np.ndarray, b: int, out_N: np.ndarray) -> None:
     """Write a deck shuffled by generator ``b`` (Fisher and Yates)."""
     i = 0
@@ -350,7 +351,7 @@ def shuffle_one(lay: np.ndarray, words_B: np.ndarray, b: int, out_N: np.ndarray)
         out_N[j] = card
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _deal_all(lay: np.ndarray, deck_BN: np.ndarray, states_BR: np.ndarray) -> None:
     for b in range(len(deck_BN)):
         deal_one(lay, deck_BN[b], states_BR[b])
@@ -364,13 +365,13 @@ def _shuffle_all(lay: np.ndarray, seeds_B: np.ndarray, out_BN: np.ndarray) -> No
         shuffle_one(lay, words_1, 0, out_BN[b])
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _legal_all(lay: np.ndarray, states_BR: np.ndarray, out_BA: np.ndarray) -> None:
     for b in range(len(states_BR)):
         legal_one(lay, states_BR[b], out_BA[b])
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _first_illegal(lay: np.ndarray, states_BR: np.ndarray, actions_B: np.ndarray) -> int:
     for b in range(len(states_BR)):
         if states_BR[b, OVER] == RUNNING and not is_legal_one(lay, states_BR[b], actions_B[b]):
@@ -378,13 +379,13 @@ def _first_illegal(lay: np.ndarray, states_BR: np.ndarray, actions_B: np.ndarray
     return -1
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _step_all(lay: np.ndarray, states_BR: np.ndarray, actions_B: np.ndarray) -> None:
     for b in range(len(states_BR)):
         step_one(lay, states_BR[b], to_int(actions_B[b]))
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _scores_all(lay: np.ndarray, states_BR: np.ndarray, out_BP: np.ndarray) -> None:
     for b in range(len(states_BR)):
         for player in range(2):

@@ -105,11 +105,26 @@ def run_bench(
 
     Raises TooFewIterations, CompilerMissing, ComputeLocked and ArmEnded.
     """
-    if iterations < LEAST_ITERATIONS:
-        raise TooFewIterations(iterations)
+    check_iterations(iterations)
+    with compute_lock():
+        return time_both_sides(
+            config, out, say, iterations=iterations, most_compilations=most_compilations
+        )
+
+
+def check_iterations(asked: int) -> None:
+    """Raise TooFewIterations where no interval could be made of so many."""
+    if asked < LEAST_ITERATIONS:
+        raise TooFewIterations(asked)
+
+
+def time_both_sides(
+    config: DeepCFRConfig, out: Path, say: Say, *, iterations: int, most_compilations: int
+) -> Bench:
+    """Do what `run_bench` does, for somebody who holds the lock and has checked the number."""
     if config.run.device == "cpu":
         require_cpp_compiler()
-    with compute_lock(), ExitStack() as stack:
+    with ExitStack() as stack:
         fingerprint = take_fingerprint(config)
         arms = [
             stack.enter_context(running_arm(name, side_config(config, out / name, enabled=on)))

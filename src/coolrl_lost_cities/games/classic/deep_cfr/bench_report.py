@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from coolrl_lost_cities.games.classic.deep_cfr.bench import Bench, Side
+from coolrl_lost_cities.games.classic.deep_cfr.paired_times import claim
 
 RESULT, TABLE, PLOT = "bench.json", "bench.md", "bench.png"
 FILES = (TABLE, PLOT, RESULT)
@@ -43,23 +44,16 @@ def table(bench: Bench) -> str:
         f"{bench.on.compiled.graphs} graphs.",
         "",
         f"Measured on {bench.fingerprint.machine}, {bench.load_after:.1f} after; "
-        f"{_commit(bench)}, config {bench.fingerprint.config}.",
+        f"{bench.fingerprint.sources}, config {bench.fingerprint.config}.",
     ]
     return "\n".join(lines)
 
 
 def verdict(bench: Bench) -> str:
     """Say what may be claimed, and no more."""
-    found = bench.saving
     if bench.failed:
         return f"The bench failed: {bench.failed}."
-    if found.claims(BAR):
-        return f"At least {BAR:.0%} faster."
-    if found.high < 0:
-        return "Slower."
-    if found.high < BAR:
-        return f"Less than {BAR:.0%} faster."
-    return f"Whether it is {BAR:.0%} is not shown."
+    return claim(bench.saving, BAR)
 
 
 def contents(bench: Bench) -> dict[str, Any]:
@@ -112,12 +106,6 @@ def write_bench(bench: Bench, out: Path) -> list[Path]:
     text = json.dumps(contents(bench), indent=1)
     (out / RESULT).write_text(f"{text}\n", encoding="utf-8")
     return [out / name for name in FILES]
-
-
-def _commit(bench: Bench) -> str:
-    taken = bench.fingerprint
-    changes = " with changes" if taken.dirty else ""
-    return f"commit {taken.commit[:12]}{changes}" if taken.commit else "no commit known"
 
 
 def _times(side: Side) -> tuple[str, str]:

@@ -10,11 +10,11 @@ import shlex
 import signal
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -52,6 +52,9 @@ ConfigOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="A.B=C", help="Set one key, C being YAML. Repeatable."),
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Default: beside run.out.")
 ]
 
 
@@ -125,10 +128,7 @@ def analyze(
 def drift(
     config: ConfigOption = None,
     overrides: SetOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Default: run.out with _drift behind it."),
-    ] = None,
+    out: FolderOption = None,
 ) -> None:
     """Find out whether training comes out the same with compile on.
 
@@ -143,27 +143,56 @@ def drift(
 def bench(  # noqa: PLR0917 -- typer makes options of them
     config: ConfigOption = None,
     overrides: SetOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Default: run.out with _bench behind it."),
-    ] = None,
+    out: FolderOption = None,
     iterations: Annotated[
-        int, typer.Option(metavar="N", help="Measured iterations a side, at least 8.")
+        int, typer.Option(metavar="N", help="Measured iterations or replays, at least 8.")
     ] = 8,
     max_recompiles: Annotated[
-        int, typer.Option(metavar="N", help="Compilations that a network may take.")
+        int, typer.Option(metavar="N", help="Compilations that a trained network may take.")
     ] = 2,
+    target: Annotated[
+        Literal["trainer", "inference"], typer.Option(help="Iterations, or served forwards.")
+    ] = "trainer",
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="KEY=A,B", help="Bench each value. Repeatable.")
     ] = None,
+    axes: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=A,B]...", help="More keys of --sweep.")
+    ] = None,
 ) -> None:
-    """Find out whether compile makes iterations faster.
+    """Find out whether compile makes iterations, or an inference server's forwards, faster.
 
-    Runs compile.trainer off and on in turn, by the iteration. Exit code 4: the bench counts for
-    nothing, because something compiled too often or not at all.
+    Ways with and without it take turns in one run. Exit code 4: the bench counts for nothing,
+    because something compiled too often or not at all.
     """
     with _errors_in_one_line():
-        _bench(config, overrides or [], out, sweep or [], (iterations, max_recompiles))
+        from coolrl_lost_cities.games.classic.deep_cfr.bench_command import (
+            run_and_write,
+            what_to_bench,
+        )
+
+        what = what_to_bench(target, sweep or [], axes or [])
+        settings = _settings_to_measure(config, overrides)
+        said, failed = run_and_write(
+            settings,
+            out or Path(f"{settings.run.out}_bench"),
+            lambda text: typer.echo(text, err=True),
+            what,
+            (iterations, max_recompiles),
+        )
+        typer.echo(said)
+        raise typer.Exit(EXIT_DRIFT if failed else 0)
+
+
+@app.command()
+def call_time(
+    config: ConfigOption = None, overrides: SetOption = None, out: FolderOption = None
+) -> None:
+    """Time one forward of each network at its training batch, on the device that trains."""
+    with _errors_in_one_line():
+        from coolrl_lost_cities.games.classic.deep_cfr.call_time import run_and_write
+
+        typer.echo(run_and_write(config, overrides or [], out))
 
 
 def main() -> None:
@@ -216,6 +245,7 @@ def _loop(config: "DeepCFRConfig", trainer: "DeepCFRTrainer") -> None:
     from rich.markup import escape
 
     from coolrl_lost_cities.games.classic.deep_cfr import runs
+    from coolrl_lost_cities.games.classic.deep_cfr.iteration_text import iteration_lines
 
     latest = Path(config.run.out) / runs.LATEST
     last = config.run.iterations
@@ -245,7 +275,7 @@ def _loop(config: "DeepCFRConfig", trainer: "DeepCFRTrainer") -> None:
                 return
             metrics = trainer.run_iteration()
             progress.update(task, completed=trainer.iteration)
-            for line in _lines(metrics, last):
+            for line in iteration_lines(metrics, last):
                 say(line)
         if interrupted and trainer.iteration < last:
             trainer.save_latest()
@@ -320,30 +350,6 @@ def _minutes_since(begun: float) -> float:
     return (time.monotonic() - begun) / 60
 
 
-def _advantage_losses(metrics: Mapping[str, Any]) -> list[float]:
-    """Return one loss a network: seats may share theirs."""
-    names = ("advantage_loss_0", "advantage_loss_1")
-    return [metrics[name] for name in names if name in metrics]
-
-
-def _lines(metrics: Mapping[str, Any], last: int) -> list[str]:
-    """Return what a person wants to read of one iteration."""
-    lines = [
-        f"iteration {metrics['iteration']}/{last}  "
-        f"advantage loss {' '.join(f'{loss:.4g}' for loss in _advantage_losses(metrics))}  "
-        f"strategy loss {metrics['strategy_loss']:.4g}  "
-        f"{metrics['traversals_per_s']:.0f} traversals/s"
-    ]
-    for policy, results in metrics.get("evaluation", {}).items():
-        for opponent, result in results.items():
-            lines.append(
-                f"  {policy} against {opponent}: {result['win_rate']:.1%} "
-                f"[{result['interval_low']:.1%}, {result['interval_high']:.1%}]  "
-                f"mean score {result['mean_score']:+.1f}  {result['cut_games']} games cut"
-            )
-    return lines
-
-
 def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None:
     import torch
 
@@ -403,14 +409,23 @@ def _evaluate(checkpoint: Path, path: Path | None, overrides: list[str]) -> None
     console.print(match_table(title, results))
 
 
+def _settings_to_measure(path: Path | None, overrides: list[str] | None) -> "DeepCFRConfig":
+    """Load a config, and compile kernels now where a measurement would meet them first."""
+    from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
+
+    config = load_config(path, overrides or [])
+    if not kernel_cache.is_compiled():
+        _compile_kernels(config, quiet=False)
+    return config
+
+
 def _drift(path: Path | None, overrides: list[str], out: Path | None) -> None:
     import torch
 
-    from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
     from coolrl_lost_cities.games.classic.deep_cfr.drift import FILES, measure_drift
     from coolrl_lost_cities.games.classic.deep_cfr.drift_report import table
 
-    config = load_config(path, overrides)
+    config = _settings_to_measure(path, overrides)
     torch.set_num_threads(config.run.num_threads)
     folder = out or Path(f"{config.run.out}_drift")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -427,25 +442,6 @@ def _drift(path: Path | None, overrides: list[str], out: Path | None) -> None:
             typer.echo(folder / name)
     codes = {"not enough games": EXIT_NOT_ENOUGH, "drift": EXIT_DRIFT}
     raise typer.Exit(codes.get(found.verdict.judgement, 0))
-
-
-def _bench(
-    path: Path | None,
-    overrides: list[str],
-    out: Path | None,
-    axes: list[str],
-    nums: tuple[int, int],
-) -> None:
-    from coolrl_lost_cities.games.classic.deep_cfr.bench_command import run_and_write
-    from coolrl_lost_cities.games.classic.deep_cfr.config import load_config
-
-    config = load_config(path, overrides)
-    folder = out or Path(f"{config.run.out}_bench")
-    said, failed = run_and_write(
-        config, folder, lambda text: typer.echo(text, err=True), axes, nums
-    )
-    typer.echo(said)
-    raise typer.Exit(EXIT_DRIFT if failed else 0)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import torch
 
 from coolrl_lost_cities.games.classic.deep_cfr import runs
 from coolrl_lost_cities.games.classic.deep_cfr.compiler import require_cpp_compiler
+from coolrl_lost_cities.games.classic.deep_cfr.compute_lock import compute_lock
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, config_to_mapping
 from coolrl_lost_cities.games.classic.deep_cfr.drift_report import (
     Drift,
@@ -63,14 +64,14 @@ class NothingCompiled(DeepCFRError):
 def measure_drift(config: DeepCFRConfig, out: Path, say: Say, *, num_steps: int = STEPS) -> Drift:
     """Measure what is left to measure, judge all of it and write `FILES` to the folder.
 
-    Refuses before it changes anything: a machine that cannot compile (CompilerMissing) and a
-    folder whose runs have other settings (PairedRunError).
+    Refuses before it changes anything: a machine that cannot compile (CompilerMissing) or is
+    measured on (ComputeLocked), and a folder whose runs have other settings (PairedRunError).
     """
     require_cpp_compiler()
     pairs = paired_runs(config, out)
     for run in pairs:
         check_continues(run)
-    with locked(out) as lock:
+    with locked(out) as lock, compute_lock():
         claims = _claims(config, out, say, num_steps)
         win_rates: list[WinRates] = []
         verdict = judge_claims(*claims)

@@ -71,6 +71,7 @@ from coolrl_lost_cities.games.classic.engine import (
     legal_one,
     steps_one,
 )
+from coolrl_lost_cities.games.classic.kernel_options import KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 NUM_COMMON = 5
@@ -79,7 +80,7 @@ _BYTE = 255
 _ONE = np.uint8(1)  # numba takes a signed number less an unsigned one to floating point
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def encode_one(lay: np.ndarray, state_R: np.ndarray, viewer: int, out_E: np.ndarray) -> None:
     """Write what a player knows of one game as uint8 features; every byte is written."""
     colors = lay[L_COLORS]
@@ -199,13 +200,13 @@ def encode_one(lay: np.ndarray, state_R: np.ndarray, viewer: int, out_E: np.ndar
             at += 2
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _encode_movers(lay: np.ndarray, states_BR: np.ndarray, out_BE: np.ndarray) -> None:
     for b in range(len(states_BR)):
         encode_one(lay, states_BR[b], to_int(states_BR[b, MOVER]), out_BE[b])
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _encode_viewers(
     lay: np.ndarray, states_BR: np.ndarray, viewers_B: np.ndarray, out_BE: np.ndarray
 ) -> None:
@@ -213,7 +214,7 @@ def _encode_viewers(
         encode_one(lay, states_BR[b], to_int(viewers_B[b]), out_BE[b])
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _observe_all(
     lay: np.ndarray,
     states_BR: np.ndarray,

@@ -38,6 +38,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from coolrl_lost_cities.games.classic.kernel_options import KERNEL
+
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
@@ -71,7 +73,7 @@ class Estimator(NamedTuple):
     trace_decay: float
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**KERNEL)
 def finish_game(decisions: Decisions, last: int, value: float, estimator: Estimator) -> None:
     """Fill in regrets and returns of one game, from its last decision to its first.
 

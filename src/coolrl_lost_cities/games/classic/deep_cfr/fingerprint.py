@@ -56,6 +56,12 @@ class Fingerprint:
         ]
         return ", ".join(part for part in parts if part)
 
+    @property
+    def sources(self) -> str:
+        """The sources in one line."""
+        changes = " with changes" if self.dirty else ""
+        return f"commit {self.commit[:12]}{changes}" if self.commit else "no commit known"
+
 
 def take_fingerprint(config: DeepCFRConfig) -> Fingerprint:
     """Return the environment as it is now. The config counts without its name and folder."""

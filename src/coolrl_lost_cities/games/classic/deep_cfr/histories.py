@@ -21,10 +21,11 @@ from coolrl_lost_cities.games.classic.deep_cfr.encoding import (
     feature_limits,
 )
 from coolrl_lost_cities.games.classic.engine import L_CARD_KINDS, L_COLORS, L_KINDS, MOVER, O_HAND
+from coolrl_lost_cities.games.classic.kernel_options import KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def extend_one(
     lay: np.ndarray,
     state_R: np.ndarray,

@@ -40,6 +40,7 @@ from coolrl_lost_cities.games.classic.engine import (
     step_one,
     value_one,
 )
+from coolrl_lost_cities.games.classic.kernel_options import INNER, KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 U8 = NDArray[np.uint8]
@@ -49,14 +50,6 @@ F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
 I16 = NDArray[np.int16]
 Bool = NDArray[np.bool_]
-
-# Kernels that are called from kernels only need no way in from Python, which takes time to compile.
-_INNER: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
 
 
 class Games(NamedTuple):
@@ -110,7 +103,7 @@ NEXT_ID, END_ID, ROWS, NODES, FORCED, CUTS, OPENED, POINTS, ASKED, _FIRST_GAME, 
 TALLY = _WAITING + 2
 
 
-@numba.njit(**_INNER)
+@numba.njit(**INNER)
 def _run_to_decision(run: Run, rows: Rows, g: int) -> None:
     """Advance one game over forced moves to a real decision; refill it whenever it ends."""
     games, tally = run.games, run.tally
@@ -148,7 +141,7 @@ def _run_to_decision(run: Run, rows: Rows, g: int) -> None:
         tally[FORCED] += 1
 
 
-@numba.njit(**_INNER)
+@numba.njit(**INNER)
 def _draw(probability_L: F64, num_legal: int, unit: float) -> int:
     """Return the place that a number in [0, 1) falls on; never one of probability zero."""
     total = 0.0
@@ -162,7 +155,7 @@ def _draw(probability_L: F64, num_legal: int, unit: float) -> int:
     return last  # rounding left the sum below `unit`
 
 
-@numba.njit(**_INNER)
+@numba.njit(**INNER)
 def _take_action(run: Run, rows: Rows, g: int, advantages_A: F32, values_A: F32) -> None:
     """Record the decision of a game whose features and mask are in the next row; act on it."""
     games, decisions, row = run.games, rows.decisions, run.tally[ROWS]
@@ -203,7 +196,7 @@ def _take_action(run: Run, rows: Rows, g: int, advantages_A: F32, values_A: F32)
     step_one(run.lay, state_R, action)
 
 
-@numba.njit(**_INNER)
+@numba.njit(**INNER)
 def _lay_out(run: Run, rows: Rows) -> int:
     """Encode the games of the next forward behind the rows recorded; return how many they are.
 
@@ -244,7 +237,7 @@ def _lay_out(run: Run, rows: Rows) -> int:
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**KERNEL)
 def advance(run: Run, rows: Rows, count: int, advantages_BA: F32, values_BA: F32) -> int:
     """Act on the first `count` rows of the forward that was answered, and lay out the next one.
 

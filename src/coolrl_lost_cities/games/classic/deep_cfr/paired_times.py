@@ -29,6 +29,17 @@ class Saving:
         return self.low >= at_least
 
 
+def claim(found: Saving, bar: float) -> str:
+    """Say in a sentence what may be claimed of a saving that has to reach a bar, and no more."""
+    if found.claims(bar):
+        return f"At least {bar:.0%} faster."
+    if found.high < 0:
+        return "Slower."
+    if found.high < bar:
+        return f"Less than {bar:.0%} faster."
+    return f"Whether it is {bar:.0%} is not shown."
+
+
 def saving(off: Sequence[float], on: Sequence[float]) -> Saving:
     """Return what `on` saves against `off`, seconds of the same iterations in the same order.
 

@@ -7,12 +7,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from coolrl_lost_cities.games.classic.kernel_options import KERNEL
+
 F32 = NDArray[np.float32]
 I16 = NDArray[np.int16]
 Bool = NDArray[np.bool_]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**KERNEL)
 def match_listed(advantages_A: F32, actions_L: I16, num_listed: int, policy_L: F32) -> None:
     """Write the policy over the first `num_listed` entries of `actions_L` into `policy_L`.
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coolrl_lost_cities.games.classic.deep_cfr.bench import Bench, Say, run_bench, side_config
+from coolrl_lost_cities.games.classic.deep_cfr.bench import (
+    Bench,
+    Say,
+    check_iterations,
+    side_config,
+    time_both_sides,
+)
 from coolrl_lost_cities.games.classic.deep_cfr.bench_arm import ArmEnded, running_arm
 from coolrl_lost_cities.games.classic.deep_cfr.bench_report import (
     BAR,
@@ -15,6 +21,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.bench_report import (
     what,
     write_bench,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.compute_lock import compute_lock
 from coolrl_lost_cities.games.classic.deep_cfr.config import (
     DeepCFRConfig,
     config_from_mapping,
@@ -71,11 +78,21 @@ def run_sweep(
     iterations: int,
     most_compilations: int,
 ) -> Sweep:
-    """Bench every point, each in a folder of its own.
+    """Bench every point, each in a folder of its own, with the machine's lock held throughout.
 
     Every configuration is checked before the first is run: raises ConfigError.
     """
+    check_iterations(iterations)
     planned = [(point, _config_at(config, point)) for point in points(axes)]
+    with compute_lock():
+        found = _rows(planned, out, say, (iterations, most_compilations))
+        return Sweep(found, sequence(_measured_steps(found, out, say)))
+
+
+def _rows(
+    planned: Sequence[tuple[Point, DeepCFRConfig]], out: Path, say: Say, limits: tuple[int, int]
+) -> tuple[Row, ...]:
+    iterations, most_compilations = limits
     rows: dict[Point, Row] = {}
     for number, (point, its_config) in enumerate(planned, 1):
         why_not = skip_reason(point, its_config, rows.get(point.base))
@@ -84,7 +101,7 @@ def run_sweep(
         bench = None
         if not why_not:
             try:
-                bench = run_bench(
+                bench = time_both_sides(
                     its_config,
                     out / point.name,
                     say,
@@ -97,8 +114,7 @@ def run_sweep(
             else:
                 write_bench(bench, out / point.name)
         rows[point] = Row(point, its_config, bench, why_not)
-    found = tuple(rows.values())
-    return Sweep(found, sequence(_measured_steps(found, out, say)))
+    return tuple(rows.values())
 
 
 def skip_reason(point: Point, config: DeepCFRConfig, default: Row | None) -> str:

@@ -18,7 +18,7 @@ from porttool.source.syntax import Source, TextEdit
 
 
 @dataclass(frozen=True)
-class Bench:
+class Workbench:
     """What one port is made from: the repository, the room to work in, and both sides."""
 
     repo: Repository

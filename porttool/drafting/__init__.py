@@ -1,0 +1,1 @@
+"""A first `port.yaml` from a commit: what can be found is written, what cannot is said."""

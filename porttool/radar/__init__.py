@@ -1,0 +1,1 @@
+"""What every unmerged branch would meet on onto today."""
