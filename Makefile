@@ -8,7 +8,7 @@ DEMO := demo
 # One thread a process: small matrix products on two cores lose more to barriers than they gain.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: venv browser screenshots test test-ray lint format docs reference demo bench bench-trainer bench-openspiel gpu-check clean
+.PHONY: venv browser screenshots test test-ray lint format docs reference demo bench bench-apply bench-gpu bench-trainer bench-openspiel gpu-check clean
 
 venv: $(STAMP)
 
@@ -24,9 +24,9 @@ browser:
 test: venv browser
 	$(BIN)/python -m pytest -n 2
 
-# Pictures of the review page, made by its tests, into docs/images.
-screenshots: venv browser
-	PORTTOOL_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/porttool/test_review_browser.py
+# Pictures of the demo's review page into docs/images, taken by the page's own tests.
+screenshots: venv browser demo
+	PORTTOOL_SCREENSHOTS=$(DEMO) $(BIN)/python -m pytest -q tests/porttool/test_review_browser.py -k axe
 
 # Apart from `test`: ray takes longer to install, and more room, than CI has for one test.
 test-ray: venv
@@ -58,7 +58,15 @@ demo: venv
 	$(BIN)/porttool verify --repo $(DEMO)
 	@echo "look at it:  $(BIN)/porttool review --repo $(DEMO)"
 
+# What porttool and the trainer claim of their speed, in minutes, into benchmarks/results/.
 bench: venv
+	$(BIN)/python -m benchmarks.evidence
+
+# The plan's rows for a GPU, into the same folder. Exit code 3: there is no GPU here.
+bench-gpu: venv
+	$(BIN)/python -m benchmarks.evidence --device cuda
+
+bench-apply: venv
 	$(BIN)/python -m benchmarks.apply
 
 bench-trainer: venv

@@ -28,7 +28,8 @@ from porttool.plan.plan import Plan
 from porttool.precondition import read_precondition
 from porttool.record import load_report
 from porttool.review.text import visible
-from porttool.verifying.results import MAX_BYTES, read_bench, read_drift
+from porttool.verifying.measures import check_planned
+from porttool.verifying.results import MAX_BYTES, read_bench, read_drift, read_threshold
 
 HEADING = "## Measured ports"
 _END = "<!-- end of the port's entry -->"
@@ -48,11 +49,17 @@ class Recorded:
 
 
 def record_entry(
-    repo: Repository, plan: Plan, *, bench: Path | None = None, drift: Path | None = None
+    repo: Repository,
+    plan: Plan,
+    *,
+    bench: Path | None = None,
+    drift: Path | None = None,
+    threshold: Path | None = None,
 ) -> Recorded:
     """Write the entry into the working tree; from the branch's report, or from result files.
 
-    Files may come from another machine, and from a port that is merged already.
+    Files may come from another machine, and from a port that is merged already. `threshold` is what
+    was measured for the precondition; it counts where the config alone would park the port.
 
     Raises NothingMeasured where nothing was measured, PortError where a file cannot be read or
     written; then nothing has changed.
@@ -64,7 +71,7 @@ def record_entry(
             next="run the same command in a checkout",
         )
     if bench or drift:
-        evidence, at = _from_files(repo, plan, bench, drift)
+        evidence, at = _from_files(repo, plan, bench, drift, threshold)
     else:
         report = load_report(repo, plan)
         if report.evidence is None or not (report.evidence.bench or report.evidence.drift):
@@ -150,8 +157,14 @@ def _shown(text: str) -> str:
 
 
 def _from_files(
-    repo: Repository, plan: Plan, bench: Path | None, drift: Path | None
+    repo: Repository,
+    plan: Plan,
+    bench: Path | None,
+    drift: Path | None,
+    threshold: Path | None,
 ) -> tuple[Evidence, str]:
+    check_planned(plan, bench=False, drift=False, threshold=threshold is not None)
+    met = read_precondition(repo, plan, repo.resolve("HEAD")).met
     asked = plan.verify.bench.at_least if plan.verify.bench else 0.05
     measured, drifted = None, None
     try:
@@ -161,6 +174,10 @@ def _from_files(
         if drift is not None:
             reading = drift
             drifted = read_drift(_read(drift))
+        if threshold is not None and plan.precondition and plan.precondition.measure:
+            reading = threshold
+            rule = plan.precondition.measure
+            met = met or read_threshold(_read(threshold), rule, at="").met
     except ValueError as error:
         raise PlanError(
             f"{reading.name} is no result of a measurement",
@@ -168,7 +185,6 @@ def _from_files(
             why=str(error),
             next="docs/guides/evidence.md says what the file has to hold",
         ) from error
-    met = read_precondition(repo, plan, repo.resolve("HEAD")).met
     return Evidence(decide(met, measured, drifted), measured, drifted), "from files"
 
 

@@ -21,6 +21,21 @@ WORDS: dict[Outcome, str] = {
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a verdict is about: the trees of both ends, the plan, the tool and the interpreter.
+
+    `surroundings` tells an interpreter with its packages from others; `date` is when it was given.
+    """
+
+    onto_tree: str
+    tree: str
+    digest: str
+    version: str
+    surroundings: str
+    date: str
+
+
+@dataclass(frozen=True)
 class Measurement:
     """When, where and on what something was measured, one line each, and its table.
 

@@ -42,6 +42,7 @@ def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:
                 checks=(),
                 evidence=None,
                 verdict="unverified",
+                basis=None,
             )
         facts = repo.commit(commit)
         if not facts.parents:

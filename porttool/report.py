@@ -13,7 +13,7 @@ import shlex
 from typing import Any, Literal
 
 from porttool.coding import ReportError, decode, encode
-from porttool.evidence import Evidence, Measurement
+from porttool.evidence import Basis, Evidence, Measurement
 from porttool.frozen import dataclass
 
 SCHEMA = 1
@@ -300,6 +300,7 @@ class Report:
     checks: tuple[Check, ...] = ()
     evidence: Evidence | None = None
     verdict: Verdict = "unverified"
+    basis: Basis | None = None
     timings: tuple[Timing, ...] = ()
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from porttool.account import tool_version
 from porttool.errors import PortError, RepositoryError
 from porttool.frozen import dataclass
 from porttool.git.commits import CommitId
@@ -25,7 +27,10 @@ class PortStatus:
     """One port: its state on `onto`, in numbers and in a sentence, and the next command.
 
     `ahead` counts the branch's commits, `stale` what onto has gained since the branch was made.
-    `commit` is the branch's tip, or the commit that brought the port into onto.
+    `commit` is the branch's tip, or the commit that brought the port into onto. The dates are that
+    of the branch's last commit and that of the experiment's. `holds` says whether the last verdict
+    is about today's trees, plan and tool, None where there is no verdict, and `why_not` what has
+    changed since. `asks` counts the open questions of the report, None where there is no report.
     """
 
     port: str
@@ -38,6 +43,12 @@ class PortStatus:
     ahead: int = 0
     stale: int = 0
     verdict: str = ""
+    branch_date: str = ""
+    experiment_date: str = ""
+    asks: int | None = None
+    holds: bool | None = None
+    why_not: str = ""
+    verified: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the same as JSON data."""
@@ -61,7 +72,8 @@ def _status(repo: Repository, root: Path, path: Path, onto: str | None) -> PortS
     try:
         check_inside(root, path)
         plan = load_plan(path)
-        return _plan_status(repo, plan, onto)
+        found = _plan_status(repo, plan, onto)
+        return replace(found, experiment_date=found.experiment_date or _experiment_date(repo, plan))
     except PortError as error:
         detail = error.what if error.where is None else f"{error.what} ({error.where})"
         return PortStatus(port, "unusable", onto or "", detail, error.next or f"mend {path}")
@@ -114,29 +126,67 @@ def _branch_status(repo: Repository, plan: Plan, override: str | None, tip: Comm
         detail = f"{report.onto} has it since {standing.merged[:12]}"
         return PortStatus(plan.name, "merged", onto, detail, "", commit=CommitId(standing.merged))
     verdict = report.verdict if report else "no report"
+    why_not = _why_not(repo, plan, report, tip) if report and report.verdict != "unverified" else ""
     facts = [f"{counted(ahead, 'commit')} ahead of {onto}"]
     facts += [f"stale by {stale}"] if stale else []
     if standing.took_in:
         facts.append(f"{counted(standing.took_in, 'commit')} of {onto} merged into it")
     facts.append(verdict)
     facts += ["port.yaml or a patch has changed since"] if standing.outdated else []
+    facts += [f"{counted(len(report.asks), 'open question')}"] if report and report.asks else []
     return PortStatus(
         port=plan.name,
         state="parked" if verdict == "parked" else "on a branch",
         onto=onto,
         detail=", ".join(facts),
-        next=remake_command(plan.name, plan.review_branch, onto, standing)
-        if stale or standing.remake or not report
-        else _next(report, standing),
+        next=_next(plan, report, standing, onto, stale=bool(stale)),
         branch=plan.review_branch,
         commit=tip,
         ahead=ahead,
         stale=stale,
         verdict=verdict,
+        branch_date=_day(repo.commit(tip).committed.seconds),
+        experiment_date=report.experiment[-1].date[:10] if report and report.experiment else "",
+        asks=len(report.asks) if report else None,
+        holds=not why_not if report and report.verdict != "unverified" else None,
+        why_not=why_not,
+        verified=report.basis.date if report and report.basis else "",
     )
 
 
-def _next(report: Report, standing: Standing) -> str:
-    if report.verdict in ("unverified", "ready"):
-        return next_step(report, standing)
-    return f"porttool review {report.port}"
+def _next(plan: Plan, report: Report | None, standing: Standing, onto: str, *, stale: bool) -> str:
+    if report is not None and not (stale or standing.remake):
+        if report.verdict in ("unverified", "ready"):
+            return next_step(report, standing)
+        return f"porttool review {report.port}"
+    if report is None or standing.took_in or onto != report.onto:
+        return remake_command(plan.name, plan.review_branch, onto, standing)
+    return f"porttool refresh {shlex.quote(plan.name)}" + " --keep" * standing.edited
+
+
+def _why_not(repo: Repository, plan: Plan, report: Report, tip: CommitId) -> str:
+    """Return what a verdict rests on and is not so any more, "" where it still holds.
+
+    The interpreter is not asked: to start it is for `verify`.
+    """
+    onto = repo.find(report.onto)
+    basis = report.basis
+    if basis is None:
+        return "what it is about was not kept"
+    if onto is not None and repo.tree_of(onto) != basis.onto_tree:
+        return f"{report.onto} has moved on since"
+    if repo.tree_of(tip) != basis.tree:
+        return "the branch has changed since"
+    if plan.digest != basis.digest:
+        return "port.yaml or a patch has changed since"
+    return "" if basis.version == tool_version() else "another version of porttool gave it"
+
+
+def _experiment_date(repo: Repository, plan: Plan) -> str:
+    """Return the date of the experiment's last commit, "" where it is not here."""
+    last = CommitId(plan.experiment.commits[-1])
+    return _day(repo.commit(last).written.seconds) if repo.holds(last) else ""
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

@@ -26,11 +26,11 @@ name; `--json` prints the whole answer as [one JSON object](json.md), and the
 _KEYS = """\
 # port.yaml, key by key
 
-A port is a folder `patches/NAME/` with this file in it. A key that is not listed here is refused, with
-the nearest one that is. The same as a JSON schema, for editors, is in
+A port is a folder `patches/NAME/` with this file in it. A key that is not listed here is refused,
+with the nearest one that is. The same as a JSON schema, for editors, is in
 [port.schema.json](../schema/port.schema.json); `porttool init` drafts a file that names it.
-[patches/torch-compile/port.yaml](../../patches/torch-compile/port.yaml) is a complete one. This page is
-written by `make reference`.
+[patches/torch-compile/port.yaml](../../patches/torch-compile/port.yaml) is a complete one. This
+page is written by `make reference`.
 """
 
 

@@ -12,8 +12,8 @@ In a `sh` block every line is a command. In a `console` block commands stand beh
 they print, where `...` stands for anything; ids, times and dates are masked. A command exits with
 0, or with what its line ends in: `# exit code 3`. A block with a title, as in
 `yaml title="conf.yaml"`, is written to that file; a `diff` block is applied. What stands under
-`<!-- not run: REASON -->`, and every indented block, is only read: its programs, options and settings
-have to be there.
+`<!-- not run: REASON -->`, and every indented block, is only read: its programs, options and
+settings have to be there.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ from porttool.plan.plan import find_plan, load_plan
 
 ROOT = Path(__file__).resolve().parent.parent
 # A review is what the tool prints, and its own tests hold it.
-PAGES = ["README.md"] + sorted(
-    str(path.relative_to(ROOT))
-    for path in (ROOT / "docs").rglob("*.md")
-    if "reviews" not in path.parts
-)
+WRITTEN = [path for path in (ROOT / "docs").rglob("*.md") if "reviews" not in path.parts]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in WRITTEN)]
 # What is shown and not run, by its page, and why.
 LEFT_OUT: dict[str, list[str]] = {}
-ONLY_READ = {"docs/LOG.md", "docs/performance.md"}  # measurements of minutes to hours, indented
+# Measurements of minutes to hours, indented.
+ONLY_READ = {"docs/LOG.md", "docs/guides/bench-and-drift.md", "docs/performance.md"}
 
 STARTS = ("empty", "demo", "port", "project")
 ELSEWHERE = {".", "cd", "export", "gh", "git", "glab", "pip", "python3.11", "ray"}
@@ -123,7 +121,7 @@ def _steps(kind: str, words: str, body: str, line: int) -> list[Step]:
     title = _TITLE.search(words)
     if title:
         path = shlex.quote(title[1])
-        return [Step(f'mkdir -p "$(dirname {path})"\ncat > {path} <<\'END\'\n{body}END', line)]
+        return [Step(f"mkdir -p \"$(dirname {path})\"\ncat > {path} <<'END'\n{body}END", line)]
     if kind == "diff":
         return [Step(f"git apply --recount --unidiff-zero - <<'END'\n{body}END", line)]
     if kind == "sh":
@@ -227,7 +225,9 @@ def run(part: Part, start: Path, room: Path) -> None:
         assert code == step.exit_code, f"{where}\nexits with {code}:\n{text}"
         if step.prints is not None:
             shown = printed_as_shown(step.prints, text, home)
-            assert shown, f"{where}\nprints\n{masked(text, home)}\n, shown is\n{masked(step.prints)}"
+            assert shown, (
+                f"{where}\nprints\n{masked(text, home)}\n, shown is\n{masked(step.prints)}"
+            )
 
 
 def read(command: str) -> None:

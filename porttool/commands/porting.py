@@ -104,6 +104,10 @@ def verify(
     drift: Annotated[
         bool, typer.Option("--drift", help="Measure too whether training drifts (verify.drift).")
     ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Run everything anew, whatever was found before."),
+    ] = False,
     junit: Annotated[
         Path | None,
         typer.Option("--junit", metavar="FILE", help="Write the checks as JUnit XML too."),
@@ -130,6 +134,7 @@ def verify(
                 measure=measure,
                 bench=bench,
                 drift=drift,
+                fresh=fresh,
                 progress=progress,
             )
         if junit is not None:
@@ -146,6 +151,7 @@ def verify(
                     "message": verified.message,
                     "next": verified.next,
                     "stale": verified.standing.stale,
+                    "kept": verified.kept,
                     "report": to_data(verified.report),
                 }
             )

@@ -185,17 +185,22 @@ def record(
     drift: Annotated[
         Path | None, typer.Option("--drift", metavar="FILE", help="A drift check's result file.")
     ] = None,
+    measure: Annotated[
+        Path | None,
+        typer.Option("--measure", metavar="FILE", help="What was measured for the precondition."),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write what was measured into the project's docs.
 
-    With its date; from the branch's report, or from result files, which may come from another machine.
+    With its date; from the branch's report, or from result files, which may come from another
+    machine.
     """
     with answering(as_json), telling() as changed, opened(repo, port) as (repository, plan):
         from porttool.entry import record_entry
 
-        recorded = record_entry(repository, plan, bench=bench, drift=drift)
+        recorded = record_entry(repository, plan, bench=bench, drift=drift, threshold=measure)
         if recorded.changed:
             changed.append(f"{recorded.path} was written")
         if as_json:
@@ -219,7 +224,15 @@ def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> No
             return
         if not found:
             say("there is no port under patches/", "next: porttool demo DIR shows one at work")
+        import datetime
+
+        from porttool.overview import overview, standing_verdict
+
+        if len(found) > 1:
+            show(overview(found, datetime.datetime.now(datetime.UTC).date()))
         for port in found:
             say(f"{port.port}: {port.state}", f"  {port.detail}")
+            if port.holds is not None:
+                say(f"  verdict: {standing_verdict(port)}")
             if port.next:
                 say(f"  next: {port.next}")

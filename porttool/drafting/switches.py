@@ -92,7 +92,7 @@ def propose_switch(
     `placed` are the seeds on `tree`, whose files are among `sources`.
     """
     project = Project(_Files(objects, tree))
-    places = list(_places(placed, sources))
+    places = _first_of_each_function(_places(placed, sources))
     around = {place.source.path: Neighbours(place.source, project) for place in places}
     for name in _names(wrapper):
         reads = [
@@ -137,6 +137,14 @@ def propose_switch(
     also = ("this setting is there already, and off",) if chosen.declared else ()
     why = f"{where}, read as `{chosen.expression}` at {seen}"
     return Proposal(flat, why, (*also, *doubts))
+
+
+def _first_of_each_function(places: Iterable[_Place]) -> list[_Place]:
+    """Return one place for each function: the settings in it are the same for all of them."""
+    found: dict[object, _Place] = {}
+    for place in sorted(places, key=lambda one: (one.source.path, one.node.lineno)):
+        found.setdefault((place.source.path, _function_of(place)), place)
+    return list(found.values())
 
 
 def _places(placed: Iterable[PlacedSeed], sources: Mapping[str, Source]) -> Iterator[_Place]:

@@ -69,8 +69,8 @@ def _hunk(
     """Return one hunk; `is_told` where the same lines are those of the hunk above it."""
     then, now = rows
     path_now = entry.path_now or entry.path
-    then_at = place(entry.path, _first_line(then) or entry.line_after)
-    now_at = place(path_now, _first_line(now)) if now else ""
+    then_at = _short_place(entry.path, _first_line(then) or entry.line_after)
+    now_at = _short_place(path_now, _first_line(now)) if now else ""
     right = rows_html(now, path_now) if now else tag("p", text(_absent(on, entry)), class_="absent")
     first = entry.before.strip() or entry.after.strip()
     site = on.numbers.get(entry.site)

@@ -196,17 +196,12 @@ def _first(on: Shown) -> Html:
 
 
 def _look(look: Look, anchors: dict[tuple[str, str, int], list[tuple[str, str]]]) -> Html:
-    where = code(look_place(look)) if look.path else text(look_place(look))
     found = anchors.get((look.kind, look.path, look.line), [])
     anchor = next((anchor for anchor, words in found if words in look.why), "")
-    return join(
-        (
-            tag("b", text(look.kind)),
-            link(anchor, where) if anchor else where,
-            tag("span", prose(look.why, 600)),
-        ),
-        " ",
-    )
+    kind = tag("b", text(look.kind))
+    where = code(look_place(look)) if look.path else kind
+    parts = (kind if look.path else NOTHING, link(anchor, where) if anchor else where)
+    return Html(join(filter(None, parts), " ") + tag("span", prose(look.why, 600)))
 
 
 def _anchors(report: Report) -> dict[tuple[str, str, int], list[tuple[str, str]]]:

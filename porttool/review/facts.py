@@ -9,7 +9,7 @@ from porttool.evidence import Bench, Measurement, shown_interval
 from porttool.report import Check, Report, Seed, counted
 from porttool.review.decisions import item
 from porttool.review.figure import interval
-from porttool.review.markup import NOTHING, Html, code, join, prose, table, tag, text
+from porttool.review.markup import NOTHING, Html, code, join, path, prose, table, tag, text
 from porttool.review.rules import semantic_patch
 from porttool.review.text import place, proof_sentence
 
@@ -19,8 +19,8 @@ def gate(report: Report) -> Html:
     parts = []
     if report.gate:
         state = "on" if report.gate.default else "off"
-        where = code(report.gate.module) if report.gate.module else text("no Python file")
-        shown_in = join(map(code, report.gate.yaml), ", ")
+        where = path(report.gate.module) if report.gate.module else text("no Python file")
+        shown_in = join(map(path, report.gate.yaml), ", ")
         parts.append(
             tag(
                 "p",
@@ -39,7 +39,7 @@ def gate(report: Report) -> Html:
     if report.gate and report.gate.reach:
         rows = (
             (
-                code(file.path),
+                path(file.path),
                 text("on already" if file.on else "can turn it on" if file.reaches else "cannot"),
                 prose(file.why),
             )
@@ -52,7 +52,7 @@ def gate(report: Report) -> Html:
 def _seed(seed: Seed) -> Iterable[Html]:
     note = tag("p", prose(seed.note)) if seed.note else NOTHING
     return (
-        code(place(seed.path, seed.line)),
+        path(place(seed.path, seed.line)),
         code(seed.target or seed.constructor),
         code(seed.call),
         text(seed.form),
@@ -62,7 +62,7 @@ def _seed(seed: Seed) -> Iterable[Html]:
 
 def proof(report: Report) -> Html:
     """Say how far "off means off" was shown, file by file, and what that rests on."""
-    rows = ((code(f.path), prose(f.verdict), prose(f.detail)) for f in report.proof.files)
+    rows = ((path(f.path), prose(f.verdict), prose(f.detail)) for f in report.proof.files)
     assumes = report.proof.assumes
     assumed = item(
         "assumptions",
@@ -191,7 +191,7 @@ def branch(report: Report) -> Html:
           for c in report.precondition.conditions),
         *(("left out", code(x.folder), text(f"{counted(x.files, 'file')} on the subject"))
           for x in report.excluded),
-        *(("conflict", code(place(c.path, c.line)), prose(f"{c.detail}; {c.resolved or 'open'}"))
+        *(("conflict", path(place(c.path, c.line)), prose(f"{c.detail}; {c.resolved or 'open'}"))
           for c in report.conflicts),
     ]  # fmt: skip
     return table(("what", "which", "about"), ((text(kind), *cells) for kind, *cells in rows))

@@ -38,6 +38,11 @@ def code(words: str, limit: int = _LIMIT) -> Html:
     return tag("code", text(words, limit))
 
 
+def path(words: str) -> Html:
+    """Return a path as code that breaks after a slash before it breaks elsewhere."""
+    return Html(code(words).replace("/", "/<wbr>").replace("</<wbr>code>", "</code>"))
+
+
 def prose(words: str, limit: int = _LIMIT) -> Html:
     """Return a sentence of ours that may quote code of theirs between backticks."""
     parts = short(words, limit).split("`")

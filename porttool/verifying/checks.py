@@ -9,6 +9,7 @@ checking (`PYTHONOPTIMIZE` removes assertions, `PYTEST_ADDOPTS` may deselect tes
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -43,6 +44,8 @@ _DROPPED = (
     "PYTEST_ADDOPTS",
     "VIRTUAL_ENV",
 )
+_TIME_LIMIT = "ended after its time limit"
+_KILLED = "killed by"
 _PLAIN_OUTPUT = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 
@@ -128,6 +131,34 @@ def workplace(
             "PATH": os.pathsep.join([str(python.parent), kept.get("PATH", os.defpath)]),
             **variables,
         },
+    )
+
+
+def surroundings_of(python: Path) -> str:
+    """Return a digest of an interpreter, its version and its installed packages, "" for none."""
+    asked = "import sys, importlib.metadata as m; print(sys.version, sys.prefix); " + (
+        "print(sorted((d.metadata['Name'] or '', d.version or '') for d in m.distributions()))"
+    )
+    variables = {key: value for key, value in environment().items() if key not in _DROPPED}
+    try:
+        done = subprocess.run(
+            [python, "-c", asked],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=START_S,
+            env=variables,
+            cwd=python.parent,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return hashlib.sha256(done.stdout).hexdigest()[:32] if done.returncode == 0 else ""
+
+
+def was_ended(check: Check) -> bool:
+    """Tell whether a check failed because a program was ended: another time it may not be."""
+    return check.status == "failed" and any(
+        words in check.detail for words in (_TIME_LIMIT, _KILLED)
     )
 
 
@@ -244,7 +275,7 @@ class Processes:
         try:
             process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            problem = f"ended after its time limit of {timeout_s:g} s"
+            problem = f"{_TIME_LIMIT} of {timeout_s:g} s"
             _end(process)
         seconds = time.monotonic() - begun
         # What it left behind goes too; otherwise that could hold the pipe open for ever.
@@ -255,7 +286,7 @@ class Processes:
             self._tell("-", process)
         code = None if problem else process.returncode
         if code is not None and code < 0:
-            problem = f"killed by {signal.Signals(-code).name}"
+            problem = f"{_KILLED} {signal.Signals(-code).name}"
         return Finished(shown, code, seconds, tail.lines(), problem)
 
 

@@ -246,6 +246,6 @@ def run_measure(
 
 
 def _last_words(tail: Sequence[str]) -> str:
-    """Return the last line that says something: frames and empty lines do not."""
-    saying = (line.strip() for line in reversed(tail) if any(map(str.isalnum, line)))
-    return next(saying, "")
+    """Return the last line that says something, without the frame that it may stand in."""
+    saying = (line for line in reversed(tail) if any(map(str.isalnum, line)))
+    return next(saying, "").strip("\u2502\u2503\u2551| \t")

@@ -35,7 +35,8 @@ EXITS: dict[Verdict, int] = {
 class Verified:
     """The report with its checks and verdict, as it was stored, and what to tell the user.
 
-    `advice` is the next step where the report alone does not know it.
+    `advice` is the next step where the report alone does not know it. `kept` is when the verdict
+    was given, where it was taken as it was kept and nothing was run.
     """
 
     report: Report
@@ -43,6 +44,7 @@ class Verified:
     message: str
     standing: Standing = UP_TO_DATE
     advice: str = ""
+    kept: str = ""
 
     @property
     def next(self) -> str:

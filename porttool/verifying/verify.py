@@ -46,6 +46,7 @@ from porttool.verifying.checks import (
     python_fault,
     workplace,
 )
+from porttool.verifying.kept import basis_of, kept_basis, kept_verdict
 from porttool.verifying.measures import BENCH, DRIFT, Measured, bench_and_drift, check_planned
 from porttool.verifying.merged import measure_merged
 from porttool.verifying.threshold import judged_precondition
@@ -102,6 +103,7 @@ def verify(
     measure: bool = False,
     bench: bool = False,
     drift: bool = False,
+    fresh: bool = False,
     progress: Progress,
 ) -> Verified:
     """Check the plan's branch against the commit it was made on, and store the report with it.
@@ -115,6 +117,10 @@ def verify(
     the verdict is still parked. Where the config does not meet it and the plan says how to measure
     it, or with `measure`, it is measured. Where there is no branch because the precondition parks
     the port, the answer says so and nothing is stored.
+
+    What was found before about the same trees, with the same plan, tool and interpreter, is taken
+    as it was kept, and nothing is run or stored; not with `fresh`, and not where anything is to be
+    measured.
 
     Raises RepositoryError where there is no branch, or no report came with it, CannotVerify where
     the plan has changed since, onto was merged into the branch, or Python does not start, and
@@ -145,6 +151,11 @@ def verify(
     standing = standing_of(repo, plan, report)
     _refuse_branch(plan, report, standing)
     onto, tip = CommitId(report.onto_id), CommitId(report.tip)
+    basis = basis_of(repo, plan, report, interpreter)
+    if not (fresh or measure or bench or drift):
+        kept = kept_verdict(report, basis, standing, despite_precondition=despite_precondition)
+        if kept is not None:
+            return kept
     progress("precondition")
     before = report.precondition.measured
     precondition = judged_precondition(
@@ -185,6 +196,9 @@ def verify(
         evidence=evidence,
         verdict=verdict,
         timings=(*timings, Timing("verify", round(time.monotonic() - begun, 3))),
+    )
+    report = dataclasses.replace(
+        report, basis=None if measured.missing else kept_basis(report, basis)
     )
     store_report(repo, report)
     return Verified(

@@ -31,6 +31,9 @@ from coolrl_lost_cities.games.classic.deep_cfr.paired_times import saving
 from coolrl_lost_cities.games.classic.deep_cfr.recompiles import (
     CompileCounts,
     compile_counts,
+    compile_metrics,
+    counts_of_metrics,
+    fallback,
     objection,
 )
 
@@ -129,12 +132,17 @@ def test_a_recompile_storm_is_seen_and_the_guard_is_named() -> None:
             for size in range(2, 2 + sizes):
                 compiled(torch.ones(size))
             said[sizes] = objection(compile_counts(), 1, 2)
+    stored = counts_of_metrics(json.loads(json.dumps(compile_metrics(True))))
+    counters.clear()  # nobody else is to be told of this
+    clear_compilation_metrics()
     assert said[1] == ""
     assert said[3].startswith("3 compilations for 1 networks, at most 2 each expected")
     assert said[12].startswith("the recompile limit was met, and the rest ran eager")
     for text in (said[3], said[12]):
         assert "grown: " in text
         assert "size mismatch at index 0" in text
+    assert stored is not None
+    assert fallback(stored) == said[12]  # so that a run's metrics tell as well
 
 
 def test_times_without_compiled_code_are_no_times_of_it() -> None:
@@ -142,6 +150,19 @@ def test_times_without_compiled_code_are_no_times_of_it() -> None:
     broken = CompileCounts(graphs=1, compilations=1, failures=("net.py:3 forward: Unsupported",))
     assert "net.py:3 forward" in objection(broken, 3, 2)
     assert objection(CompileCounts(graphs=6, compilations=6), 3, 2) == ""
+
+
+def test_a_run_that_compiles_nothing_says_nothing_of_it() -> None:
+    assert compile_metrics(False) == {}
+    assert counts_of_metrics({"iteration": 1}) is None
+
+
+def test_counts_are_of_what_came_after_others() -> None:
+    before = CompileCounts(3, 3, 1.0, ("a",), ("x",), 2)
+    after = CompileCounts(5, 4, 1.5, ("a", "b"), ("x",), 2)
+    assert after.since(before) == CompileCounts(2, 1, 0.5, ("b",), (), 0)
+    assert fallback(after.since(before)) == ""
+    assert fallback(after).startswith("the recompile limit was met")
 
 
 def test_a_side_that_ends_is_said_with_its_last_words(

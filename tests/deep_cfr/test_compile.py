@@ -18,6 +18,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.checkpoints import load_checkpoin
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig
 from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceServer
 from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network, forward_rows
+from coolrl_lost_cities.games.classic.deep_cfr.recompiles import counts_of_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer, _clean_state_dict
 
 ON = "compile.trainer.enabled=true"
@@ -110,8 +111,11 @@ def test_a_run_resumes_with_any_other_setting(
                 wanted = [*stored["advantage_networks"], stored["strategy_network"]]
                 for network, state_dict in zip(networks, wanted, strict=True):
                     assert_same(_clean_state_dict(network.state_dict()), state_dict)
-            trainer.run_iteration()
+            metrics = trainer.run_iteration()
             assert trainer.iteration == iteration
+        compiled = counts_of_metrics(metrics)
+        assert (compiled is None) is (name == "off")
+        assert compiled is None or compiled.graphs > 0
         assert (counters["stats"]["unique_graphs"] > before) is (name != "off")
         stored = load_checkpoint(latest)
         assert not [key for key in names(stored) if "_orig_mod" in key]

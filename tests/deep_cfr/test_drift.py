@@ -14,10 +14,17 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
+from coolrl_lost_cities.games.classic.deep_cfr import compute_lock
 from coolrl_lost_cities.games.classic.deep_cfr import drift as drift_module
 from coolrl_lost_cities.games.classic.deep_cfr.cli import app
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, load_config
-from coolrl_lost_cities.games.classic.deep_cfr.drift import NothingCompiled, measure_drift
+from coolrl_lost_cities.games.classic.deep_cfr.drift import (
+    FellBack,
+    NothingCompiled,
+    check_compiled,
+    measure_drift,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.metrics import append_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.paired_runs import (
     PairedRunError,
     check_continues,
@@ -31,7 +38,8 @@ from coolrl_lost_cities.games.classic.deep_cfr.paired_runs import (
 PROGRAM = """
 import pathlib, sys
 from coolrl_lost_cities.games.classic.deep_cfr import cli, compute_lock
-compute_lock.lock_path = lambda: pathlib.Path(sys.argv.pop())
+lock = pathlib.Path(sys.argv.pop())
+compute_lock.lock_path = lambda: lock
 cli.main()
 """
 SMALL = """
@@ -68,18 +76,9 @@ def config(path: Path, *overrides: str) -> DeepCFRConfig:
 
 
 def started(small: Path, out: Path) -> subprocess.Popen[str]:
+    words = ["drift", "--config", small, "--out", out, out.with_name("lock")]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            PROGRAM,
-            "drift",
-            "--config",
-            small,
-            "--out",
-            out,
-            out.parent / "lock",
-        ],
+        [sys.executable, "-c", PROGRAM, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -194,6 +193,35 @@ def test_a_run_that_fails_is_one_line(small: Path, tmp_path: Path) -> None:
     (line,) = str(caught.value).splitlines()
     assert line.startswith(f"{run.folder}: the run failed (lost-cities-deep-cfr: error: none.pt")
     assert said[0] == "seed 0, compile off: starts"
+
+
+def test_a_run_that_fell_back_to_eager_proves_nothing(small: Path, tmp_path: Path) -> None:
+    off, on = paired_runs(config(small), tmp_path / "drift")[:2]
+    reason = "net.py:3 forward: size mismatch at index 0"
+    well = {"graphs": 4, "limit_hits": 0, "failures": [], "reasons": [reason]}
+    for run in (off, on):
+        run.folder.mkdir(parents=True)
+        append_metrics(run.folder / "metrics.jsonl", {"iteration": 1})  # by an older version
+        append_metrics(run.folder / "metrics.jsonl", {"iteration": 2, "compiled": well})
+        check_compiled(run)
+        fell = {"iteration": 3, "compiled": well | {"limit_hits": 1}}
+        append_metrics(run.folder / "metrics.jsonl", fell)
+    check_compiled(off)
+    with pytest.raises(FellBack) as caught:
+        check_compiled(on)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(
+        f"{on.folder}, iteration 3: the recompile limit was met, and the rest ran"
+    )
+    assert reason in line
+
+
+def test_a_drift_check_waits_for_nobody_and_measures_beside_nobody(
+    small: Path, tmp_path: Path
+) -> None:
+    with compute_lock.compute_lock(), pytest.raises(compute_lock.ComputeLocked, match="process "):
+        measure_drift(config(small), tmp_path / "drift", lambda _: None)
+    assert [path.name for path in (tmp_path / "drift").iterdir()] == [".lock"]
 
 
 def test_two_drift_checks_never_write_to_one_folder(tmp_path: Path) -> None:

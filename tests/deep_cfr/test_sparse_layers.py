@@ -131,6 +131,19 @@ def test_any_part_of_a_batch_has_the_same_bits(overrides: list[str]) -> None:
     np.testing.assert_allclose(together_BA, wanted_BA, rtol=1e-4, atol=2e-5 * abs(wanted_BA).max())
 
 
+@pytest.mark.parametrize("overrides", KINDS.values(), ids=KINDS)
+def test_zeros_that_fill_up_a_batch_get_what_computing_them_gives(overrides: list[str]) -> None:
+    network = build_network(load_config(None, ["network.hidden_size=96", *overrides]))
+    features_BE = sparse_bytes(300, len(network.feature_scale))
+    forward = pack_sparse(network, rounded=False)
+    for count in (0, 1, 2, 63, 255, 256, 257, 299):
+        filled_BE = features_BE.copy()
+        filled_BE[count:] = 0
+        closed_BE = np.concatenate([filled_BE, features_BE[-1:]])  # no zeros at the end: computed
+        np.testing.assert_array_equal(forward(filled_BE), forward(closed_BE)[:-1])
+    assert forward(filled_BE)[-1].any()
+
+
 def test_threads_that_ask_at_once_do_not_write_over_each_other() -> None:
     network = build_network(load_config(None, ["network.hidden_size=64"]))
     forward = pack_sparse(network, rounded=False)

@@ -32,7 +32,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.traversal import (
     TraversalSamples,
     TraversalSpec,
     concatenate,
-    max_legal_actions,
     run_traversals,
 )
 from coolrl_lost_cities.games.classic.rules import TINY, TINY_ONE_COLOR, TINY_WAGER, Rules
@@ -358,8 +357,8 @@ def test_no_state_has_more_legal_actions_than_a_sample_holds() -> None:
         )
         legal_BA = np.empty((200, rules.num_actions), np.bool_)
         engine.legal_actions(rules, states_BR, legal_BA)
-        assert legal_BA.sum(axis=1).max() == 2 * rules.hand_size <= max_legal_actions(rules)
-        assert 1 + rules.num_colors <= max_legal_actions(rules)
+        assert legal_BA.sum(axis=1).max() == 2 * rules.hand_size <= rules.max_legal_actions
+        assert 1 + rules.num_colors <= rules.max_legal_actions
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,10 @@ def test_colours_are_for_terminals_that_want_them(make_port, monkeypatch):
     repo = make_port()
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
         monkeypatch.delenv(name, raising=False)
-    words = ["apply", "--dry-run"]
+    words = ["radar"]
     assert COLOUR.search(at_a_terminal(repo.path, words))
     assert not COLOUR.search(at_a_terminal(repo.path, words, NO_COLOR="1"))
-    assert "\x1b" not in start(repo.path, words, TERM="xterm-256color").stdout
+    monkeypatch.setenv("TERM", "xterm-256color")
+    written = call(repo.path, *words).stdout
+    assert "experiments/compile" in written
+    assert "\x1b" not in written

@@ -50,13 +50,13 @@ precondition:
   drift: {{command: [python, measure.py, drift, "{{out}}"], result: drift.json}}
 """
 # Writes what `answers.json` says of a kind; HERE is the folder, CONFIG what the config holds.
-PROGRAM = """\
-import json, pathlib, sys
+PROGRAM = r"""import json, pathlib, sys
 kind, out = sys.argv[1], pathlib.Path(sys.argv[2])
 config = pathlib.Path(sys.argv[3]).read_text() if len(sys.argv) > 3 else ""
 answer = json.loads(pathlib.Path("answers.json").read_text()).get(kind)
 if answer is None:
-    sys.exit("No such command 'call-time'")
+    print("\u256d\u2500\u256e\n\u2502 No such command 'call-time'. \u2502\n\u2570\u2500\u256f\n")
+    sys.exit(2)
 text = json.dumps(answer).replace("HERE", str(out)).replace("CONFIG", config.strip())
 (out / f"{kind}.json").write_text(text)
 """
@@ -180,7 +180,7 @@ def test_every_clause_has_to_hold_of_the_result(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (None, "exit code 1, and no call.json in {out}; No such command 'call-time'"),
+        (None, "exit code 2, and no call.json in {out}; No such command 'call-time'."),
         (call(float("inf")), "its result is not one: "),
         (call() | {"measured": "today"}, "its result is not one: measured: String should match"),
     ],
@@ -243,8 +243,8 @@ def test_where_measuring_fails_unasked_the_config_decides_and_it_is_said(
     assert (verified.exit_code, verified.report.verdict) == (EXIT_PARKED, "parked")
     (check,) = verified.report.checks
     assert check.detail == (
-        "big.yaml: size >= 8: 7; measuring it gave nothing: exit code 1, and no call.json in "
-        "{out}; No such command 'call-time'"
+        "big.yaml: size >= 8: 7; measuring it gave nothing: exit code 2, and no call.json in "
+        "{out}; No such command 'call-time'."
     )
 
 
@@ -267,8 +267,8 @@ def test_a_parked_port_is_told_that_it_can_be_measured(make_port: MakePort) -> N
     assert verified.next == f"raise big.yaml to the precondition, or measure it: {command}"
 
 
-def merged(port: Port) -> str:
-    files = {"big.yaml": "size: 8\n"}
+def merged(port: Port, *, size: int = 8) -> str:
+    files = {"big.yaml": f"size: {size}\n"}
     message = f"port it\n\nPorted-from: {EXPERIMENT}\nPort: compile-it\n"
     commit: str = port.work.commit(files, message)
     return commit
@@ -312,3 +312,27 @@ def test_a_merged_port_may_turn_out_not_to_be_worth_it(make_port: MakePort) -> N
     assert [c.status for c in verified.report.checks] == ["passed", "passed", "skipped"]
     code, said = port.porttool("verify")
     assert (code, "is merged: main has it since" in said) == (EXIT_USAGE, True)
+
+
+def test_an_entry_from_files_goes_by_what_was_measured_where_the_config_parks(
+    make_port: MakePort,
+) -> None:
+    port = make_port()
+    merged(port, size=7)
+    results = port.work.path.parent
+    (results / "bench.json").write_text(
+        json.dumps({"measured": DAY, "effect": 0.01, "interval": [0.0, 0.02]})
+    )
+    (results / "call.json").write_text(json.dumps(call()))
+    words = ("record", "--bench", str(results / "bench.json"))
+    port.porttool(*words)
+    document = port.work.path / "docs/performance.md"
+    assert "Decision: **parked**. The threshold rule fails on the" in document.read_text()
+    code, _ = port.porttool(*words, "--measure", str(results / "call.json"))
+    assert code == EXIT_DONE
+    assert "Decision: **do not ship**. Less than 5% faster" in document.read_text()
+    code, said = port.porttool(*words, "--measure", str(results / "bench.json"))
+    assert "Decision: **parked**" in document.read_text()
+    (results / "call.json").write_text("{}")
+    code, said = port.porttool(*words, "--measure", str(results / "call.json"))
+    assert (code, "call.json is no result of a measurement" in said) == (EXIT_USAGE, True)

@@ -31,13 +31,11 @@ BRANCH = f"refs/heads/port/{PORT}"
 ADDRESS = "https://github.com/lab/project/pull/7"
 
 # ssh, as git calls it: the last word is the command for the other side, which here is a folder.
-SSH = """#!{python}
-import os, shlex, subprocess, sys
-with open({log!r}, "a") as log:
-    log.write(" ".join(sys.argv[1:]) + "\\n")
-program, path = shlex.split(sys.argv[-1])
-folder = os.path.join({root!r}, path.lstrip("/"))
-sys.exit(subprocess.call(["git", program.removeprefix("git-"), folder]))
+SSH = """#!/bin/sh
+echo "$*" >> '{log}'
+for last; do :; done
+eval "set -- $last"
+cd '{root}' && exec git "${{1#git-}}" "${{2#/}}"
 """
 # A host's program: it keeps its command line, and answers what the test has laid down.
 PROGRAM = """#!{python}
@@ -59,18 +57,13 @@ class Lab:
         self.bare = folder / "remotes/lab/project.git"
         self.bin = folder / "bin"
         self.bin.mkdir()
-        subprocess.run(["git", "init", "-q", "--bare", str(self.bare)], check=True)
         ssh = self.script(
             "ssh",
-            SSH.format(
-                python=sys.executable, root=str(folder / "remotes"), log=str(folder / "ssh")
-            ),
+            SSH.format(root=folder / "remotes", log=folder / "ssh"),
         )
         monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
-        git = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout
-        monkeypatch.setenv("PATH", f"{self.bin}:{Path(git.strip()).parent}:/bin")
-        self.address("git@github.com:lab/project.git")
-        repo.git("push", "--quiet", "origin", "main")
+        git = shutil.which("git")
+        monkeypatch.setenv("PATH", f"{self.bin}:{Path(git).parent}:/bin")
 
     def script(self, name, text):
         path = self.bin / name
@@ -119,20 +112,24 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a folder for the repository with its branch made, which the first test fills."""
-    return tmp_path_factory.mktemp("made") / "repo"
+    """Return a folder for a clone with its branch, and its remote, which the first test fills."""
+    return tmp_path_factory.mktemp("made")
 
 
 @pytest.fixture
 def lab(make_port, made, tmp_path, monkeypatch):
     repo = make_port()
-    if not made.exists():
+    if not (made / "repo").exists():
         with open_repository(repo.path) as opened:
             plan = load_plan(repo.path / "patches/compile-it/port.yaml")
             apply(opened, plan, onto="main", progress=lambda step: None)
-        shutil.copytree(repo.path, made, symlinks=True)
+        bare = made / "remotes/lab/project.git"
+        repo.git("clone", "--quiet", "--bare", "--single-branch", ".", str(bare))
+        repo.git("remote", "add", "origin", "git@github.com:lab/project.git")
+        shutil.copytree(repo.path, made / "repo", symlinks=True)
     shutil.rmtree(repo.path)
-    shutil.copytree(made, repo.path, symlinks=True)
+    shutil.copytree(made / "repo", repo.path, symlinks=True)
+    shutil.copytree(made / "remotes", tmp_path / "remotes", symlinks=True)
     return Lab(repo, tmp_path, monkeypatch)
 
 

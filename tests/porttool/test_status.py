@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from porttool.account import tool_version
+from porttool.cli import app
+from porttool.evidence import Basis
+from porttool.git.commits import CommitId
 from porttool.git.publish import NOTES
 from porttool.git.repo import open_repository
+from porttool.overview import age, standing_verdict
 from porttool.plan.plan import load_plan
-from porttool.record import store_report
+from porttool.record import find_report, store_report
 from porttool.report import Report, Verdict
 from porttool.status import PortStatus, port_statuses
 
@@ -108,7 +115,7 @@ def test_a_branch_is_stale_by_what_onto_gained(ports: Ports) -> None:
     found = ports.status()
     assert (found.ahead, found.stale) == (1, 3)
     assert found.detail == "1 commit ahead of main, stale by 3, ready"
-    assert found.next == "porttool apply alpha --onto main --replace"
+    assert found.next == "porttool refresh alpha"
 
 
 def test_a_changed_plan_asks_for_a_new_branch(ports: Ports) -> None:
@@ -117,7 +124,7 @@ def test_a_changed_plan_asks_for_a_new_branch(ports: Ports) -> None:
     ports.plan("alpha", "onto: main\n")
     found = ports.status()
     assert found.detail == "1 commit ahead of main, ready, port.yaml or a patch has changed since"
-    assert found.next == "porttool apply alpha --onto main --replace"
+    assert found.next == "porttool refresh alpha"
 
 
 def test_a_merged_port_names_the_commit_that_brought_it(ports: Ports) -> None:
@@ -192,7 +199,7 @@ def test_status_writes_nothing(ports: Ports) -> None:
 RENAME = "git branch -m port/alpha port/alpha-mine && porttool apply alpha --onto main"
 
 
-def test_a_branch_with_a_persons_commit_is_renamed_before_it_is_made_anew(ports: Ports) -> None:
+def test_a_branch_with_a_persons_commit_is_made_anew_with_it(ports: Ports) -> None:
     ports.plan("alpha")
     ports.branch("alpha")
     ports.work.switch("port/alpha")
@@ -203,10 +210,8 @@ def test_a_branch_with_a_persons_commit_is_renamed_before_it_is_made_anew(ports:
     found = ports.status()
     assert (found.detail, found.next) == (
         "2 commits ahead of main, stale by 1, unverified",
-        RENAME,
+        "porttool refresh alpha --keep",
     )
-    ports.work.git("branch", "port/alpha-mine", "main")
-    assert "port/alpha port/alpha-mine1 && " in ports.status().next
 
 
 def test_a_persons_commits_without_a_report_are_kept_too(ports: Ports) -> None:
@@ -215,6 +220,9 @@ def test_a_persons_commits_without_a_report_are_kept_too(ports: Ports) -> None:
     ports.work.switch("port/alpha")
     ports.work.commit({"alpha.py": "x = 2\n"}, "mend by hand")
     assert ports.status().next == RENAME
+    ports.work.switch("main")
+    ports.work.git("branch", "port/alpha-mine", "main")
+    assert "port/alpha port/alpha-mine1 && " in ports.status().next
 
 
 def test_onto_merged_into_the_branch_is_noticed(ports: Ports) -> None:
@@ -247,3 +255,79 @@ def test_a_branch_on_another_onto_than_the_plans_is_measured_there(ports: Ports)
         "1 commit ahead of release, ready",
     )
     assert found.next == "git switch release && git merge --no-ff port/alpha"
+
+
+def basis(ports: Ports, **changes: str) -> Basis:
+    """Return what a verdict on port/alpha, given now, is about."""
+    digest = load_plan(ports.work.path / "patches" / "alpha" / "port.yaml").digest
+    trees = (ports.work.id(f"{ref}^{{tree}}") for ref in ("main", "port/alpha"))
+    found = Basis(*trees, digest, tool_version(), "s", "2026-01-02T03:04:05+00:00")
+    return dataclasses.replace(found, **changes)
+
+
+def verified(ports: Ports, **changes: str) -> PortStatus:
+    """Store a verdict with its basis, and return the status."""
+    with open_repository(ports.work.path) as repo:
+        report = find_report(repo, CommitId(ports.work.id("port/alpha")), "alpha")
+        assert report is not None
+        store_report(repo, dataclasses.replace(report, basis=basis(ports, **changes)))
+    return ports.status()
+
+
+def test_a_verdict_holds_while_what_it_is_about_is_there(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    found = ports.status()
+    assert (found.holds, found.why_not) == (False, "what it is about was not kept")
+    found = verified(ports)
+    assert (found.holds, found.why_not, found.asks) == (True, "", 0)
+    assert found.verified == "2026-01-02T03:04:05+00:00"
+    assert found.branch_date == "2023-11-14"
+    ports.work.commit({"other.py": "x = 1\n"}, "go on")
+    found = ports.status()
+    assert (found.holds, found.why_not) == (False, "main has moved on since")
+    ports.work.git("revert", "--no-edit", "HEAD")
+    found = ports.status()
+    assert (found.stale, found.holds) == (2, True)  # the trees are the same once more
+    assert standing_verdict(found) == "ready, holds"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why_not"),
+    [
+        ({"tree": "other"}, "the branch has changed since"),
+        ({"digest": "other"}, "port.yaml or a patch has changed since"),
+        ({"version": "other"}, "another version of porttool gave it"),
+    ],
+)
+def test_what_a_verdict_is_about_has_changed(
+    ports: Ports, changes: dict[str, str], why_not: str
+) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha", "failed")
+    found = verified(ports, **changes)
+    assert (found.holds, standing_verdict(found)) == (False, f"failed, but {why_not}")
+
+
+def test_several_ports_are_a_table(ports: Ports) -> None:
+    ports.plan("alpha")
+    ports.branch("alpha")
+    ports.plan("beta")
+    ports.plan("gamma", "colour: red\n")
+    assert [port.holds for port in ports.statuses()] == [False, None, None]
+    done = CliRunner().invoke(app, ["status", "--repo", str(ports.work.path)])
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == [
+        *("port", "state", "behind", "branch", "experiment", "asks", "verdict")
+    ]
+    assert [line.split()[0] for line in lines[1:4]] == ["alpha", "beta", "gamma"]
+    assert "ready, but what it is about was not kept" in lines[1]
+    assert lines[4] == "alpha: on a branch"
+    assert "  verdict: ready, but what it is about was not kept" in lines
+
+
+def test_ages_are_counted_in_days() -> None:
+    assert age("2026-01-02", date(2026, 1, 2)) == "today"
+    assert age("2026-01-01", date(2026, 1, 2)) == "1 day"
+    assert age("2025-01-02", date(2026, 1, 2)) == "365 days"
+    assert age("", date(2026, 1, 2)) == ""

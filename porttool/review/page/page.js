@@ -72,7 +72,7 @@ function openTarget() {
     fold.open = true;
   }
   target.scrollIntoView();
-  target.querySelector("summary")?.focus({ preventScroll: true });
+  if (target.matches("details")) target.querySelector("summary").focus({ preventScroll: true });
 }
 
 const actions = {
@@ -138,4 +138,5 @@ const seen = new IntersectionObserver(
 );
 for (const section of links.keys()) if (section) seen.observe(section);
 
-openTarget();
+// The browser goes to the anchor by itself as well, and takes the focus away when it does.
+window.addEventListener("load", openTarget);

@@ -10,7 +10,7 @@ its choice among equals is random. Each game has its own generator word, so a bo
 depends on the games beside it.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,7 +25,6 @@ from coolrl_lost_cities.games.classic.engine import (
     EXP_WAGERS,
     EXP_WIDTH,
     HAND_SIZES,
-    L_ACTIONS,
     L_CARD_KINDS,
     L_COLORS,
     L_COST,
@@ -51,10 +50,8 @@ from coolrl_lost_cities.games.classic.engine import (
     layout,
     steps_one,
 )
+from coolrl_lost_cities.games.classic.kernel_options import INNER
 from coolrl_lost_cities.games.classic.rules import Rules
-
-# Kernels that are called from kernels only need no way in from Python, which takes time to compile.
-_INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 BOTS = ("random", "discard_only", "safe_heuristic")
 
@@ -79,10 +76,10 @@ class _Plan(NamedTuple):
     waiting: int  # numbers that could be played on expeditions open or to be opened
     playable_C: np.ndarray
     points_C: np.ndarray
-    open_C: np.ndarray
+    open_C: np.ndarray  # 0 or 1
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _turns_left(lay: np.ndarray, state_R: np.ndarray) -> int:
     """Return the card steps still to come for the mover, this one included, at the deck's pace."""
     by_deck = (to_int(state_R[DECK_LEFT]) + 1) // 2
@@ -90,18 +87,20 @@ def _turns_left(lay: np.ndarray, state_R: np.ndarray) -> int:
     return min(by_deck, by_limit)
 
 
-@njit(**_INNER)
-def _assess(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> _Plan:
+@njit(**INNER)
+def _assess(
+    lay: np.ndarray, state_R: np.ndarray, first_color: int, scratch_3C: np.ndarray
+) -> _Plan:
     player = to_int(state_R[MOVER])
     colors = lay[L_COLORS]
     turns = _turns_left(lay, state_R)
     if state_R[PHASE] != CARD_STEP:
         turns -= 1
-    playable_C = np.zeros(colors, np.int64)
-    points_C = np.zeros(colors, np.int64)
-    open_C = np.zeros(colors, np.bool_)
+    playable_C, points_C, open_C = scratch_3C[0], scratch_3C[1], scratch_3C[2]
     waiting = 0
     for color in range(colors):
+        playable_C[color] = 0
+        points_C[color] = 0
         exp = lay[O_EXP] + (player * colors + color) * EXP_WIDTH
         hand = lay[O_HAND] + player * lay[L_CARD_KINDS] + color * lay[L_KINDS]
         for slot in range(lay[L_RANKS], to_int(state_R[exp + EXP_LAST]), -1):
@@ -116,7 +115,7 @@ def _assess(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> _Plan:
     return _Plan(first_color, turns, waiting, playable_C, points_C, open_C)
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _hope(lay: np.ndarray, points: int) -> int:
     """Return in hundredths how far a color's cards in hand have come towards its cost."""
     if lay[L_COST] == 0:
@@ -124,7 +123,7 @@ def _hope(lay: np.ndarray, points: int) -> int:
     return min(100, 100 * points // lay[L_COST])
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _worth_to_me(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot: int) -> int:
     """Return what holding a card is worth to the mover."""
     player = to_int(state_R[MOVER])
@@ -142,7 +141,7 @@ def _worth_to_me(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, 
     return points * _hope(lay, plan.points_C[color] + points) // 2
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _worth_to_them(lay: np.ndarray, state_R: np.ndarray, color: int, slot: int) -> int:
     """Return what a card on a pile is worth to the opponent."""
     other = 1 - to_int(state_R[MOVER])
@@ -157,7 +156,7 @@ def _worth_to_them(lay: np.ndarray, state_R: np.ndarray, color: int, slot: int) 
     return points * (_FED * (1 + wagers) if started else _MAYBE_FED)
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _cost_of_skipping(
     lay: np.ndarray, state_R: np.ndarray, color: int, slot: int, turns: int
 ) -> int:
@@ -188,7 +187,7 @@ def _cost_of_skipping(
     return total * (1 + to_int(state_R[exp + EXP_WAGERS]))
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _is_kept(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot: int) -> bool:
     """Say whether a playable number is among the best that there are turns left to play."""
     player = to_int(state_R[MOVER])
@@ -209,16 +208,18 @@ def _is_kept(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot
     return better < plan.turns
 
 
-@njit(cache=True)
-def heuristic_one(lay: np.ndarray, state_R: np.ndarray, first_color: int) -> int:
+@njit(**INNER)
+def _heuristic_one(
+    lay: np.ndarray, state_R: np.ndarray, first_color: int, scratch_3C: np.ndarray
+) -> int:
     """Return the action of ``safe_heuristic``; among equals, colors from ``first_color`` on win."""
-    plan = _assess(lay, state_R, first_color)
+    plan = _assess(lay, state_R, first_color, scratch_3C)
     if state_R[PHASE] == CARD_STEP:
         return _heuristic_card(lay, state_R, plan)
     return _heuristic_draw(lay, state_R, plan)
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _heuristic_card(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     player = to_int(state_R[MOVER])
     colors = lay[L_COLORS]
@@ -259,7 +260,7 @@ def _heuristic_card(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     return best_action
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _heuristic_draw(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     best_worth = _DECK_WORTH
     best_action = lay[L_DRAW]
@@ -281,21 +282,12 @@ def _heuristic_draw(lay: np.ndarray, state_R: np.ndarray, plan: _Plan) -> int:
     return best_action
 
 
-@njit(**_INNER)
-def _random_one(lay: np.ndarray, legal_A: np.ndarray, words_B: np.ndarray, b: int) -> int:
-    count = 0
-    for action in range(lay[L_ACTIONS]):
-        count += legal_A[action]
-    skip = next_below(words_B, b, count)
-    for action in range(lay[L_ACTIONS]):
-        if legal_A[action]:
-            if skip == 0:
-                return action
-            skip -= 1
-    return -1
+@njit(**INNER)
+def _random_one(actions_L: np.ndarray, num_legal: int, words_B: np.ndarray, b: int) -> int:
+    return to_int(actions_L[next_below(words_B, b, num_legal)])
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _discard_one(lay: np.ndarray, state_R: np.ndarray, words_B: np.ndarray, b: int) -> int:
     if state_R[PHASE] != CARD_STEP:
         return lay[L_DRAW]
@@ -310,21 +302,26 @@ def _discard_one(lay: np.ndarray, state_R: np.ndarray, words_B: np.ndarray, b: i
     return lay[L_CARD_KINDS] + kind
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def bot_one(  # noqa: PLR0917 -- kernels take no keywords
     lay: np.ndarray,
     which: int,
     state_R: np.ndarray,
-    legal_A: np.ndarray,
+    actions_L: np.ndarray,
+    num_legal: int,
     words_B: np.ndarray,
     b: int,
+    scratch_3C: np.ndarray,
 ) -> int:
-    """Return the action of bot number ``which`` in a running game, drawing with generator ``b``."""
+    """Return the action of bot number ``which`` in a running game, drawing with generator ``b``.
+
+    ``actions_L`` begins with the legal actions in order; what is in ``scratch_3C``, int64, is lost.
+    """
     if which == 0:
-        return _random_one(lay, legal_A, words_B, b)
+        return _random_one(actions_L, num_legal, words_B, b)
     if which == 1:
         return _discard_one(lay, state_R, words_B, b)
-    return heuristic_one(lay, state_R, next_below(words_B, b, lay[L_COLORS]))
+    return _heuristic_one(lay, state_R, next_below(words_B, b, lay[L_COLORS]), scratch_3C)
 
 
 @njit(cache=True)
@@ -332,11 +329,20 @@ def _act_all(
     lay: np.ndarray, which: int, states_BR: np.ndarray, legal_BA: np.ndarray, words_B: np.ndarray
 ) -> np.ndarray:
     out_B = np.empty(len(states_BR), np.int32)
+    actions_L = np.empty(legal_BA.shape[1], np.int16)
+    scratch_3C = np.empty((3, lay[L_COLORS]), np.int64)
     for b in range(len(states_BR)):
         if states_BR[b, OVER] != RUNNING:
             out_B[b] = -1
         else:
-            out_B[b] = bot_one(lay, which, states_BR[b], legal_BA[b], words_B, b)
+            num_legal = to_int(0)
+            for action in range(legal_BA.shape[1]):
+                if legal_BA[b, action]:
+                    actions_L[num_legal] = action
+                    num_legal += 1
+            out_B[b] = bot_one(
+                lay, which, states_BR[b], actions_L, num_legal, words_B, b, scratch_3C
+            )
     return out_B
 
 

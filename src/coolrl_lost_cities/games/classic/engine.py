@@ -362,7 +362,7 @@ def _shuffle_all(lay: np.ndarray, seeds_B: np.ndarray, out_BN: np.ndarray) -> No
     words_1 = np.empty(1, np.uint64)
     for b in range(len(out_BN)):
         words_1[0] = derive(seeds_B[b], np.uint64(0))
-        shuffle_one(lay, words_1, 0, out_BN[b])
+        shuffle_one(lay, words_1, to_int(0), out_BN[b])
 
 
 @njit(**KERNEL)

@@ -119,6 +119,11 @@ class Rules:
         return 2 * self.num_card_kinds + 1 + self.num_colors
 
     @property
+    def max_legal_actions(self) -> int:
+        """Playing or discarding every card of a hand, or drawing from the deck and every pile."""
+        return max(2 * self.hand_size, 1 + self.num_colors)
+
+    @property
     def draw_deck(self) -> int:
         """The action that draws from the deck; the piles' actions follow it."""
         return 2 * self.num_card_kinds

@@ -34,12 +34,19 @@ from coolrl_lost_cities.games.classic.deep_cfr.fingerprint import take_fingerpri
 from coolrl_lost_cities.games.classic.deep_cfr.fixed_batches import compiled_arm
 from coolrl_lost_cities.games.classic.deep_cfr.gelu_run import STEPS, GeluRun, gelu_run
 from coolrl_lost_cities.games.classic.deep_cfr.gradient_error import GradientError, gradient_error
+from coolrl_lost_cities.games.classic.deep_cfr.metrics import read_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.paired_runs import (
+    PairedRun,
     Say,
     check_continues,
     finish,
     locked,
     paired_runs,
+)
+from coolrl_lost_cities.games.classic.deep_cfr.recompiles import (
+    compile_counts,
+    counts_of_metrics,
+    fallback,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.trajectories import WinRates, read_win_rates
 
@@ -48,6 +55,16 @@ CLAIMS = "claims.json"
 FILES = ("drift.png", "drift.md", RESULT)
 # What the first two claims depend on; where nothing of it has changed they are not measured again.
 _SECTIONS = ("rules", "encoding", "network", "optimization", "compile")
+
+
+class FellBack(DeepCFRError):
+    """What was to be compiled ran eager at last, so that it was compared with itself."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"{where}: {why}; nothing can be said about compiled training as long as it falls "
+            "back: see what varies from call to call, or try another compile.trainer.scope"
+        )
 
 
 class NothingCompiled(DeepCFRError):
@@ -78,6 +95,7 @@ def measure_drift(config: DeepCFRConfig, out: Path, say: Say, *, num_steps: int 
         if verdict is None:
             for run in pairs:
                 finish(run, say, lock)
+                check_compiled(run)
             files = [run.folder / runs.METRICS for run in pairs]
             win_rates = read_win_rates(list(zip(files[::2], files[1::2], strict=True)))
         else:
@@ -85,6 +103,16 @@ def measure_drift(config: DeepCFRConfig, out: Path, say: Say, *, num_steps: int 
         drift = _judged(config, out, claims, verdict, win_rates)
         _write(drift, out, config.drift.margin)
     return drift
+
+
+def check_compiled(run: PairedRun) -> None:
+    """Raise FellBack where a run that was to compile says that it did not, all the time."""
+    if not run.compiled:
+        return
+    for line in read_metrics(run.folder / runs.METRICS):
+        counts = counts_of_metrics(line)
+        if counts is not None and (why := fallback(counts)):
+            raise FellBack(f"{run.folder}, iteration {line['iteration']}", why)
 
 
 def _claims(
@@ -111,9 +139,12 @@ def _claims(
         else:
             say(f"{title}: measuring")
             torch._dynamo.reset()  # no claim is to use up the graphs that another may have
+            before = compile_counts()
             found = measure()
             if found.graphs == 0:
                 raise NothingCompiled
+            if why := fallback(compile_counts().since(before)):
+                raise FellBack(title, why)
             stored[name] = asdict(found)
             _write_text(path, json.dumps(stored))
         measured: dict[str, Any] = stored[name]

@@ -12,7 +12,7 @@ many rows as there are games in flight, half of them in each seat, until the las
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,12 +20,11 @@ from numba import njit
 from coolrl_lost_cities.games.classic import bots, engine
 from coolrl_lost_cities.games.classic.counter_rng import derive, next_unit, streams, to_int
 from coolrl_lost_cities.games.classic.deep_cfr import encoding
+from coolrl_lost_cities.games.classic.kernel_options import INNER, KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 Policy = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 _Z95 = 1.959963984540054
-# Kernels that are called from kernels only need no way in from Python, which takes time to compile.
-_INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,12 @@ class _Match(NamedTuple):
     states_GR: np.ndarray
     game_G: np.ndarray
     waiting_G: np.ndarray  # the seat whose decision the lane waits for, -1 when out of games
+    legal_GL: np.ndarray  # the legal actions of the lane's game, in order
+    num_legal_G: np.ndarray
     tally: np.ndarray
     deck_N: np.ndarray  # scratch, like what follows
     deck_word_1: np.ndarray
-    legal_A: np.ndarray
+    scratch_3C: np.ndarray
 
 
 def play_matches(
@@ -96,8 +97,8 @@ def play_matches(
     match = _new_match(rules, bots.bot_number(opponent), num_games, seed, min(lanes, num_games))
     features_GE = np.empty((len(match.game_G), encoding.encoding_size(rules)), np.uint8)
     legal_GA = np.empty((len(match.game_G), rules.num_actions), np.bool_)
-    lanes_G = np.empty(len(match.game_G), np.int64)
-    _start(match)
+    lanes_G = np.arange(len(match.game_G))
+    _go_on(match, lanes_G, np.full(len(lanes_G), -1, np.int32))
     while match.tally[_WAITING:].any():
         for seat in range(2):
             count = _fill(match, seat, features_GE, legal_GA, lanes_G)
@@ -107,7 +108,7 @@ def play_matches(
                 actions_G = sample_actions(
                     policy_GA, legal_GA[:count], match.policy_words_B, games_G
                 )
-                _act(match, lanes_G, actions_G)
+                _go_on(match, lanes_G, actions_G)
     return _result(match.outcomes_BX)
 
 
@@ -125,14 +126,16 @@ def _new_match(rules: Rules, bot: int, num_games: int, seed: int, lanes: int) ->
         states_GR=np.zeros((lanes, engine.record_size(rules)), np.uint8),
         game_G=np.full(lanes, -1, np.int64),
         waiting_G=np.full(lanes, -1, np.int8),
+        legal_GL=np.empty((lanes, rules.max_legal_actions), np.int16),
+        num_legal_G=np.zeros(lanes, np.int64),
         tally=tally,
         deck_N=np.empty(rules.num_cards, np.uint8),
         deck_word_1=np.empty(1, np.uint64),
-        legal_A=np.empty(rules.num_actions, np.bool_),
+        scratch_3C=np.empty((3, rules.num_colors), np.int64),
     )
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _deal_next(match: _Match, g: int) -> bool:
     """Deal the next game of the match to a lane; say whether there was one."""
     game = match.tally[_NEXT]
@@ -144,12 +147,12 @@ def _deal_next(match: _Match, g: int) -> bool:
     match.game_G[g] = game
     # As `engine.shuffle_decks` does with the seed of the deal.
     match.deck_word_1[0] = derive(match.deal_seeds_D[game // 2], np.uint64(0))
-    engine.shuffle_one(match.lay, match.deck_word_1, 0, match.deck_N)
+    engine.shuffle_one(match.lay, match.deck_word_1, to_int(0), match.deck_N)
     engine.deal_one(match.lay, match.deck_N, match.states_GR[g])
     return True
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _record(match: _Match, g: int) -> None:
     """Write down what a finished game came to."""
     lay, state_R = match.lay, match.states_GR[g]
@@ -163,10 +166,10 @@ def _record(match: _Match, g: int) -> None:
     out_X[_CUT] = state_R[engine.OVER] == engine.CUT
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _run_to_choice(match: _Match, g: int) -> None:
     """Advance one lane to a decision of the policy; refill it whenever its game ends."""
-    lay, state_R, legal_A = match.lay, match.states_GR[g], match.legal_A
+    lay, state_R, legal_L = match.lay, match.states_GR[g], match.legal_GL[g]
     while True:
         if match.game_G[g] >= 0 and state_R[engine.OVER] != engine.RUNNING:
             _record(match, g)
@@ -175,30 +178,23 @@ def _run_to_choice(match: _Match, g: int) -> None:
             return
         game = match.game_G[g]
         seat = game % 2
-        count = engine.legal_one(lay, state_R, legal_A)
-        action = -1
+        count = engine.list_legal_one(lay, state_R, legal_L)
+        action = to_int(legal_L[0])
         if to_int(state_R[engine.MOVER]) != seat:
             # Its generator advances only here: what the bot does never depends on the rest.
-            action = bots.bot_one(lay, match.bot, state_R, legal_A, match.bot_words_B, game)
+            words_B, scratch_3C = match.bot_words_B, match.scratch_3C
+            action = bots.bot_one(
+                lay, match.bot, state_R, legal_L, count, words_B, game, scratch_3C
+            )
         elif count > 1:
+            match.num_legal_G[g] = count
             match.waiting_G[g] = seat
             match.tally[_WAITING + seat] += 1
             return
-        else:
-            for only in range(len(legal_A)):
-                if legal_A[only]:
-                    action = only
-                    break
         engine.step_one(lay, state_R, action)
 
 
-@njit(cache=True)
-def _start(match: _Match) -> None:
-    for g in range(len(match.game_G)):
-        _run_to_choice(match, g)
-
-
-@njit(cache=True)
+@njit(**KERNEL)
 def _fill(
     match: _Match, seat: int, features_GE: np.ndarray, legal_GA: np.ndarray, lanes_G: np.ndarray
 ) -> int:
@@ -207,23 +203,30 @@ def _fill(
     for g in range(len(match.game_G)):
         if match.waiting_G[g] == seat:
             encoding.encode_one(match.lay, match.states_GR[g], seat, features_GE[count])
-            engine.legal_one(match.lay, match.states_GR[g], legal_GA[count])
+            for action in range(legal_GA.shape[1]):
+                legal_GA[count, action] = False
+            for i in range(match.num_legal_G[g]):
+                legal_GA[count, match.legal_GL[g, i]] = True
             lanes_G[count] = g
             count += 1
     return count
 
 
-@njit(cache=True)
-def _act(match: _Match, lanes_G: np.ndarray, actions_G: np.ndarray) -> None:
-    """Take one action in each of the first lanes given, and go on to their next decisions."""
+@njit(**KERNEL)
+def _go_on(match: _Match, lanes_G: np.ndarray, actions_G: np.ndarray) -> None:
+    """Take one action in each of the first lanes given, and go on to their next decisions.
+
+    A negative action stands for none, in a lane whose first game has not begun.
+    """
     for i in range(len(actions_G)):
         g = lanes_G[i]
-        match.tally[_WAITING + match.waiting_G[g]] -= 1
-        engine.step_one(match.lay, match.states_GR[g], to_int(actions_G[i]))
+        if actions_G[i] >= 0:
+            match.tally[_WAITING + match.waiting_G[g]] -= 1
+            engine.step_one(match.lay, match.states_GR[g], to_int(actions_G[i]))
         _run_to_choice(match, g)
 
 
-@njit(cache=True)
+@njit(**KERNEL)
 def _sample(
     policy_GA: np.ndarray,
     legal_GA: np.ndarray,

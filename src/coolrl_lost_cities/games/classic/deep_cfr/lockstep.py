@@ -115,7 +115,7 @@ def _run_to_decision(run: Run, rows: Rows, g: int) -> None:
             for player in range(2):
                 tally[POINTS] += score_one(run.lay, state_R, player)
                 tally[OPENED] += num_open_one(run.lay, state_R, player)
-            value = np.float64(value_one(run.lay, state_R, 0))
+            value = np.float64(value_one(run.lay, state_R, to_int(0)))
             finish_game(rows.decisions, games.last_row_G[g], value, run.estimator)
             games.traversal_G[g] = -1
         if games.traversal_G[g] < 0:

@@ -205,7 +205,7 @@ def _offer(
         if len(word_1) == 0:
             slot %= capacity
         elif slot >= capacity:
-            slot = to_int(next_unit(word_1, 0) * (slot + 1))
+            slot = to_int(next_unit(word_1, to_int(0)) * (slot + 1))
             if slot >= capacity:
                 continue
         excess |= pack_one(stored.packing, stored.rows, slot, features_SE[s], stored.work)
@@ -225,7 +225,7 @@ def _shuffle_colors(word: np.uint64, orders_BC: I64) -> None:
     for b in range(len(orders_BC)):
         word_1[0] = derive(word, np.uint64(b))
         for color in range(orders_BC.shape[1]):
-            other = next_below(word_1, 0, color + 1)
+            other = next_below(word_1, to_int(0), color + 1)
             orders_BC[b, color] = orders_BC[b, other]
             orders_BC[b, other] = color
 

@@ -13,8 +13,9 @@ from coolrl_lost_cities.games.classic.deep_cfr.errors import DeepCFRError
 
 Metrics = dict[str, Any]
 
-# Times, and what an inference server did, which depends on who waited for it together.
-_BY_TIMING = ("seconds", "parts", "inference_server")
+# Times, what an inference server did, which depends on who waited for it together, and what a
+# process has compiled so far, which depends on when it began.
+_BY_TIMING = ("seconds", "parts", "inference_server", "compiled")
 
 
 class MetricsError(DeepCFRError, ValueError):

@@ -5,9 +5,9 @@ remember the last 64 only; the counter of graphs counts all; and a frame past th
 in neither, but runs uncompiled from then on, and is counted as unimplemented.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from torch._dynamo.utils import counters, get_compilation_metrics
+from typing import Any
 
 _LIMIT = "recompile limit exceeded"
 
@@ -23,9 +23,23 @@ class CompileCounts:
     failures: tuple[str, ...] = ()
     limit_hits: int = 0
 
+    def since(self, before: "CompileCounts") -> "CompileCounts":
+        """Return what came after counts of the same process."""
+        return CompileCounts(
+            graphs=self.graphs - before.graphs,
+            compilations=self.compilations - before.compilations,
+            seconds=self.seconds - before.seconds,
+            reasons=tuple(one for one in self.reasons if one not in before.reasons),
+            failures=tuple(one for one in self.failures if one not in before.failures),
+            limit_hits=self.limit_hits - before.limit_hits,
+        )
+
 
 def compile_counts() -> CompileCounts:
     """Return the counts of this process."""
+    # Takes seconds to import, and a run that compiles nothing never asks.
+    from torch._dynamo.utils import counters, get_compilation_metrics  # noqa: PLC0415
+
     metrics = [one for one in get_compilation_metrics() if one.co_name]
     done = [one for one in metrics if one.has_guarded_code and not one.fail_type]
     return CompileCounts(
@@ -49,17 +63,50 @@ def compile_counts() -> CompileCounts:
     )
 
 
+def compile_metrics(enabled: bool) -> dict[str, Any]:
+    """Return the counts of this process for a line of metrics; nothing where none compiles."""
+    if not enabled:
+        return {}
+    counts = compile_counts()
+    return {
+        "compiled": {
+            "graphs": counts.graphs,
+            "limit_hits": counts.limit_hits,
+            "failures": list(counts.failures[:1]),
+            "reasons": list(counts.reasons[-1:]),
+        }
+    }
+
+
+def counts_of_metrics(metrics: Mapping[str, Any]) -> CompileCounts | None:
+    """Return what a line of metrics says was compiled; None where it says nothing."""
+    if "compiled" not in metrics:
+        return None
+    found = dict(metrics["compiled"])
+    return CompileCounts(
+        graphs=found["graphs"],
+        limit_hits=found["limit_hits"],
+        failures=tuple(found["failures"]),
+        reasons=tuple(found["reasons"]),
+    )
+
+
+def fallback(counts: CompileCounts) -> str:
+    """Return why a process that was to run compiled code did not, all the time, or ""."""
+    if counts.limit_hits:
+        return f"the recompile limit was met, and the rest ran eager{_last(counts.reasons)}"
+    if counts.failures:
+        return f"a frame was not compiled and ran eager: {counts.failures[0]}"
+    return "" if counts.graphs else "nothing was compiled"
+
+
 def objection(counts: CompileCounts, networks: int, most: int) -> str:
     """Return why times of this process are no times of compiled networks, or "".
 
     `most` is how many compilations a network may take, the first among them.
     """
-    if counts.limit_hits:
-        return f"the recompile limit was met, and the rest ran eager{_last(counts.reasons)}"
-    if counts.failures:
-        return f"a frame was not compiled and ran eager: {counts.failures[0]}"
-    if not counts.graphs:
-        return "nothing was compiled"
+    if why := fallback(counts):
+        return why
     if counts.compilations > most * networks:
         return (
             f"{counts.compilations} compilations for {networks} networks, at most {most} each "

@@ -7,6 +7,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from coolrl_lost_cities.games.classic.counter_rng import to_int
 from coolrl_lost_cities.games.classic.kernel_options import KERNEL
 
 F32 = NDArray[np.float32]
@@ -45,7 +46,7 @@ def _match_rows(advantages_BA: F32, legal_BA: Bool, policy_BA: F32) -> None:
     actions_A = np.empty(num_actions, np.int16)
     listed_A = np.empty(num_actions, np.float32)
     for row in range(num_rows):
-        num_listed = 0
+        num_listed = to_int(0)  # a literal would be compiled for apart
         for action in range(num_actions):
             policy_BA[row, action] = 0.0
             if legal_BA[row, action]:

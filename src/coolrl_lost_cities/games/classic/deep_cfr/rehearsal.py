@@ -1,15 +1,26 @@
 """A whole run in small, for what it leaves behind: every kernel that the run uses, compiled."""
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from coolrl_lost_cities.games.classic.deep_cfr.config import (
     DeepCFRConfig,
+    build_rules,
     config_from_mapping,
     config_to_mapping,
 )
+from coolrl_lost_cities.games.classic.deep_cfr.encoding import encode_one, encoding_size
+from coolrl_lost_cities.games.classic.deep_cfr.inference import pack_network
+from coolrl_lost_cities.games.classic.deep_cfr.matches import play_all
+from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network
+from coolrl_lost_cities.games.classic.deep_cfr.processes import start_process
 from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
+from coolrl_lost_cities.games.classic.engine import layout, record_size
 
 # Compiled code depends on types, never on sizes; so nothing here needs to be of any size.
 _SMALL = (
@@ -37,7 +48,7 @@ _SMALL = (
     "memory.strategy_capacity=1000",
     "checkpoint.save_latest=false",
     "checkpoint.save_every=0",
-    "evaluation.eval_every=1",
+    "evaluation.eval_every=0",
     "evaluation.games=2",
     "evaluation.policies=both",
     "compile.trainer.enabled=false",
@@ -46,9 +57,38 @@ _SMALL = (
 
 
 def rehearse(config: DeepCFRConfig) -> None:
-    """Go through one iteration of such a run, in this process, in a folder that is gone after."""
+    """Go through one iteration and its matches, in a folder that is gone after.
+
+    With a second processor the matches are rehearsed beside the rest, in a process of its own: all
+    that is compiled is kept in files, and what one of the two has compiled the other one loads.
+    """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         here = f"run.out={json.dumps(str(Path(folder)))}"
-        values = config_to_mapping(config)
-        with DeepCFRTrainer(config_from_mapping(values, "rehearsal", [*_SMALL, here])) as trainer:
-            trainer.run_iteration()
+        config = config_from_mapping(config_to_mapping(config), "rehearsal", [*_SMALL, here])
+        beside = len(os.sched_getaffinity(0)) > 1
+        process = start_process(_rehearse_matches, (config,), "rehearsal") if beside else None
+        try:
+            with DeepCFRTrainer(config) as trainer:
+                trainer.run_iteration()
+            if process is not None:
+                process.join()
+        finally:
+            if process is not None:
+                process.kill()
+                process.join()
+        # Whatever became of the process, and for what it was first to compile: loaded here.
+        _play(config)
+
+
+def _rehearse_matches(config: DeepCFRConfig) -> None:
+    torch.set_num_threads(1)
+    rules = build_rules(config.rules)
+    # Of what both need this takes longest, and the traversals come to it last.
+    state_R = np.zeros(record_size(rules), np.uint8)
+    encode_one(layout(rules), state_R, 0, np.empty(encoding_size(rules), np.uint8))
+    _play(config)
+
+
+def _play(config: DeepCFRConfig) -> None:
+    answers = [pack_network(build_network(config)) for _ in range(2)]
+    play_all(build_rules(config.rules), config.evaluation, 0, answers[0], answers[1:])

@@ -15,7 +15,6 @@ from coolrl_lost_cities.games.classic.deep_cfr.histories import (
     history_limits,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.memory import ReservoirMemory, SampleShape
-from coolrl_lost_cities.games.classic.deep_cfr.traversal import max_legal_actions
 from coolrl_lost_cities.games.classic.rules import Rules
 
 
@@ -28,7 +27,7 @@ def sample_shape(rules: Rules) -> SampleShape:
     return SampleShape(
         limits_E=feature_limits(rules),
         num_actions=rules.num_actions,
-        max_legal=max_legal_actions(rules),
+        max_legal=rules.max_legal_actions,
         color_size=color_block_size(rules) if named else 0,
         actions_CX=color_actions(rules) if named else None,
     )

@@ -167,8 +167,12 @@ def _by_chunks(
     chunk_rows: int,
     num_actions: int,
 ) -> _Rows:
-    """Return what takes rows through a network a chunk at a time, in memory that is used again."""
+    """Return what takes rows through a network a chunk at a time, in memory that is used again.
+
+    Batches are filled up with zeros: the answer to those at the end is computed once, not again.
+    """
     spare: list[_Steps] = []
+    to_zeros: list[F32] = []
 
     def rows(features_BE: U8) -> F32:
         # Taken out while it is used: another thread that asks meanwhile makes its own.
@@ -178,10 +182,32 @@ def _by_chunks(
             steps = new_steps()
         features_BE = np.ascontiguousarray(features_BE)
         out_BA = np.empty((len(features_BE), num_actions), np.float32)
-        for first in range(0, len(features_BE), chunk_rows):
-            last = first + chunk_rows
+        count = _rows_with_features(features_BE)
+        for first in range(0, count, chunk_rows):
+            last = min(count, first + chunk_rows)
             chunk(steps, features_BE[first:last], out_BA[first:last])
+        if count < len(features_BE):
+            if not to_zeros:
+                answer_1A = np.empty((1, num_actions), np.float32)
+                chunk(steps, np.zeros((1, features_BE.shape[1]), np.uint8), answer_1A)
+                to_zeros.append(answer_1A)
+            out_BA[count:] = to_zeros[0]
         spare.append(steps)
         return out_BA
 
     return rows
+
+
+def _rows_with_features(features_BE: U8) -> int:
+    """Return how many rows are left without those at the end that are all zero."""
+    count = len(features_BE)
+    if count == 0 or features_BE[-1].any():
+        return count
+    least = 0
+    while least < count:  # rows from `count` on are zero, and those before `least` are not all
+        middle = (least + count) // 2
+        if features_BE[middle:count].any():
+            least = middle + 1
+        else:
+            count = middle
+    return count

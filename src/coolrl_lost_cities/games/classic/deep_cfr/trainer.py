@@ -60,6 +60,7 @@ from coolrl_lost_cities.games.classic.deep_cfr.networks import (
     forward_rows,
 )
 from coolrl_lost_cities.games.classic.deep_cfr.optimizers import AdamW
+from coolrl_lost_cities.games.classic.deep_cfr.recompiles import compile_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.replay import build_memory, build_value_memory
 from coolrl_lost_cities.games.classic.deep_cfr.served_networks import counts_as_metrics
 from coolrl_lost_cities.games.classic.deep_cfr.steps import TrainingSteps
@@ -130,8 +131,7 @@ class DeepCFRTrainer:
         seeds = np.random.SeedSequence(config.run.seed).spawn(7)
         self._traversal_seed, self._evaluation_seed, weights_seed = (_word(s) for s in seeds[:3])
         self._weights_generator = torch.Generator(self._device).manual_seed(weights_seed)
-        names = ("advantage", "strategy", "value")
-        spawned = seeds[3].spawn(len(names))
+        names, spawned = ("advantage", "strategy", "value"), seeds[3].spawn(3)
         self._batch_generators = {
             name: np.random.default_rng(seed) for name, seed in zip(names, spawned, strict=True)
         }
@@ -186,6 +186,7 @@ class DeepCFRTrainer:
                 metrics["evaluation"] = self._evaluate(self._evaluation_snapshot())
         if (counts := self._backend.take_counts()) is not None:
             metrics["inference_server"] = counts_as_metrics(counts)
+        metrics |= compile_metrics(self._config.compile.trainer.enabled)
         self._record(metrics, times)
         return metrics
 

@@ -180,11 +180,6 @@ def _stream(spec: TraversalSpec) -> np.uint64:
     return seed
 
 
-def max_legal_actions(rules: Rules) -> int:
-    """Return L: playing or discarding every card of a hand, or the deck and every pile."""
-    return max(2 * rules.hand_size, 1 + rules.num_colors)
-
-
 def run_traversals(
     rules: Rules,
     spec: TraversalSpec,
@@ -214,7 +209,7 @@ def run_traversals(
         features=encoding_size(rules),
         mask_bytes=mask_bytes(rules.num_actions),
         histories=history_size(rules) if spec.needs_action_values else 0,
-        max_legal=max_legal_actions(rules),
+        max_legal=rules.max_legal_actions,
     )
     rows = new_rows(shape, 16 * num_rows, buffers)
     no_values_BA = np.empty((num_rows, 0), np.float32)
@@ -320,7 +315,7 @@ def _new_run(rules: Rules, spec: TraversalSpec) -> Run:
     num_games = min(num_rows if spec.shared_seats else 2 * num_rows, spec.num_traversals)
     tally = np.zeros(TALLY, np.int64)
     tally[NEXT_ID], tally[END_ID] = spec.first_id, spec.first_id + spec.num_traversals
-    max_legal = max_legal_actions(rules)
+    max_legal = rules.max_legal_actions
     return Run(
         lay=layout(rules),
         learners=(spec.traverser in (0, BOTH), spec.traverser in (1, BOTH)),

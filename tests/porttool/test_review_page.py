@@ -1,0 +1,475 @@
+"""The review page as text, the rows of its diffs, what is explained at a terminal, and `--open`."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import http.client
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from porttool.cli import app
+from porttool.errors import PlanError
+from porttool.evidence import Bench, Measurement
+from porttool.git.repo import open_repository
+from porttool.report import LedgerEntry, Report, Rule, Site, Step, from_json, to_json
+from porttool.review.diff import Changes, Row, changed_rows, dedented, site_rows, word_marks
+from porttool.review.document import document
+from porttool.review.explain import explain
+from porttool.review.figure import interval
+from porttool.review.highlight import coloured, lines_inside_strings
+from porttool.review.numbers import find_site, numbered_sites
+from porttool.review.rules import rule_patch
+from porttool.review.serve import serve
+from porttool.review.sources import NO_SOURCES, Sides, Sources, read_sources
+
+LINES = ("def save(net):", "    return [net.sd()]  # now")
+
+
+def site(**changes: Any) -> Site:
+    made = Site("k", "a.py", 2, 12, "net.sd()", "rewrite", ("because",), "r", "clean(net.sd())")
+    return dataclasses.replace(made, **changes)
+
+
+def report_of(**changes: Any) -> Report:
+    made = Report("p", "d" * 64, "1", (), "main", "a" * 40, "port/p", rules=(RULE,))
+    return dataclasses.replace(made, **changes)
+
+
+RULE = Rule("r", "$X.sd($ARGS)", "clean($X.sd($ARGS))", True)
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def test_a_rewritten_site_is_its_whole_line_before_and_after() -> None:
+    assert site_rows(site(), LINES) == [
+        Row(" ", 1, LINES[0]),
+        Row("-", 2, LINES[1]),
+        Row("+", 2, "    return [clean(net.sd())]  # now", ((12, 18), (26, 27))),
+    ]
+
+
+def test_a_site_over_two_lines_keeps_what_is_around_it() -> None:
+    lines = ("x = [f(", "    a), 1]")
+    two = site(line=1, column=5, text="f(\n    a)", replacement="g(f(\n    a))")
+    assert [(row.kind, row.text) for row in site_rows(two, lines)] == [
+        ("-", "x = [f("),
+        ("-", "    a), 1]"),
+        ("+", "x = [g(f("),
+        ("+", "    a)), 1]"),
+    ]
+
+
+def test_a_site_that_stays_shows_what_it_is_about() -> None:
+    assert site_rows(site(action="skip", replacement=None), LINES) == [
+        Row(" ", 2, LINES[1], ((12, 20),))
+    ]
+
+
+@pytest.mark.parametrize("lines", [(), ("other", "lines", "here")])
+def test_without_its_file_a_site_is_its_own_text(lines: tuple[str, ...]) -> None:
+    assert [(row.kind, row.number, row.text) for row in site_rows(site(), lines)] == [
+        ("-", 0, "net.sd()"),
+        ("+", 0, "clean(net.sd())"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "marks"),
+    [
+        (["f(x)"], ["g(f(x))"], ([()], [((0, 2), (6, 7))])),
+        (["a = 1"], ["a = 2"], ([((4, 5),)], [((4, 5),)])),
+        (["  old"], ["new"], ([()], [()])),
+        (["x", "y z"], ["x", "y w"], ([(), ((2, 3),)], [(), ((2, 3),)])),
+        ([], ["new"], ([], [()])),
+    ],
+)
+def test_whole_words_are_marked(before: list[str], after: list[str], marks: object) -> None:
+    assert word_marks(before, after) == marks
+
+
+def test_what_all_lines_are_indented_by_is_left_out() -> None:
+    rows = [Row("-", 3, "    a b", ((4, 5),)), Row(" ", 4, ""), Row("+", 3, "      c", ((6, 7),))]
+    assert [(row.text, row.marks) for row in dedented(rows)] == [
+        ("a b", ((0, 1),)),
+        ("", ()),
+        ("  c", ((2, 3),)),
+    ]
+
+
+def test_a_hunk_is_shown_beside_what_became_of_it() -> None:
+    parent = ("import x", "", "net = build()", "use(net)")
+    tried = ("import x", "", "net = wrap(build())", "use(net)")
+    onto = ("import x", "import y", "", "net = build()", "y(net)", "use(net)")
+    done = (*onto[:5], "if on:", "    net = wrap(net)", *onto[5:])
+    changes = Changes(Sources({"a.py": Sides(parent, tried)}, {"a.py": Sides(onto, done)}))
+    hunk = ("a.py", 3, 3, "build()", "wrap(build())")
+    entry = LedgerEntry(*hunk, "adapted", "gated", path_now="a.py", line_now=4)
+    assert [(row.kind, row.text) for row in changes.in_experiment(entry)] == [
+        (" ", "import x"),
+        (" ", ""),
+        ("-", "net = build()"),
+        ("+", "net = wrap(build())"),
+        (" ", "use(net)"),
+    ]
+    added = [(row.number, row.text) for row in changes.on_branch(entry) if row.kind == "+"]
+    assert added == [(6, "if on:"), (7, "    net = wrap(net)")]
+    dropped = dataclasses.replace(entry, outcome="dropped")
+    assert changes.on_branch(dropped) == []
+    there = LedgerEntry(*hunk[:4], "use(net)", "already there", "onto has it")
+    assert changes.on_branch(there) == [Row(" ", 6, "use(net)")]
+
+
+def test_a_hunk_without_its_files_is_what_the_report_has() -> None:
+    entry = LedgerEntry("a.py", 3, 4, "old()", "new(old())", "applied", "rule r")
+    assert Changes(NO_SOURCES).in_experiment(entry) == changed_rows(["old()"], ["new(old())"], 3, 4)
+    assert Changes(NO_SOURCES).on_branch(entry) == []
+
+
+# -- colours -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "expected"),
+    [
+        ("return x", "a.py", '<span class="k">return</span> x'),
+        ("f('#')", "a.py", 'f(<span class="s">&#x27;#&#x27;</span>)'),
+        ("x  # no if", "a.py", 'x  <span class="c"># no if</span>'),
+        ("class A", "a.py", '<span class="k">class</span> <span class="f">A</span>'),
+        ("x[12]", "a.py", 'x[<span class="n">12</span>]'),
+        ("on: true", "a.yaml", '<span class="f">on</span>: <span class="k">true</span>'),
+        ("return <b>", "a.txt", "return &lt;b&gt;"),
+    ],
+)
+def test_syntax_is_coloured(line: str, path: str, expected: str) -> None:
+    assert coloured(line, path) == expected
+
+
+def test_marks_cut_through_colours() -> None:
+    assert coloured("if 12", "a.py", marks=((1, 4),)) == (
+        '<span class="k">i</span><mark><span class="k">f</span> <span class="n">1</span></mark>'
+        '<span class="n">2</span>'
+    )
+
+
+def test_lines_inside_of_strings_are_known() -> None:
+    lines = ['"""Say', "for if", '"""', "x = '''a", "b'''", 'y = "#"', "# '''", "z = 1"]
+    assert lines_inside_strings(lines) == {2, 3, 5}
+    assert coloured("for if", "a.py", inside_string=True) == '<span class="s">for if</span>'
+    assert coloured("b''' if", "a.py", inside_string=True) == (
+        '<span class="s">b&#x27;&#x27;&#x27;</span> <span class="k">if</span>'
+    )
+
+
+def test_a_long_line_says_how_much_is_missing() -> None:
+    assert coloured("x" * 10_000, "a.py").endswith("<i>… (8000 characters more)</i>")
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """Collects a page's elements, and fails where one is not closed in its order."""
+
+    EMPTY = ("meta", "input", "wbr")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = Elements()
+    parser.feed(page)
+    assert parser.open == []
+    return parser.found
+
+
+def test_the_page_needs_and_allows_nothing_from_outside() -> None:
+    page = document(report_of(sites=(site(),)))
+    found = elements(page)
+    assert {tag for tag, _ in found} & {"img", "link", "iframe", "object", "form"} == set()
+    assert [attrs for _, attrs in found if {"src", "style", "onclick"} & set(attrs)] == []
+    policy = next(a["content"] for t, a in found if t == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        inner = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)
+        assert len(inner) == 1
+        digest = base64.b64encode(hashlib.sha256(inner[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_the_page_is_the_same_bytes_for_the_same_report() -> None:
+    report = report_of(sites=(site(), site(key="other", action="hazard", known=False)))
+    sources = Sources({}, {"a.py": Sides(LINES, LINES)})
+    assert document(report, sources=sources) == document(report, sources=sources)
+
+
+def test_hostile_text_makes_no_element() -> None:
+    words = "\"><script>alert('x')</script>\n\x1b[2J\u2066\udce9`"
+    plain = elements(document(report_of(sites=(site(),))))
+    changed = site(key=words, path=words, text=words, replacement=words, reasons=(words,))
+    page = document(report_of(port=words, branch=words, sites=(changed,)))
+    assert [tag for tag, _ in elements(page)].count("script") == 1
+    assert {tag for tag, _ in elements(page)} <= {tag for tag, _ in plain}
+    assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;\\n\\x1b[2J\\u2066\\udce9" in page
+    assert page.encode().isascii() or "\u2066" not in page
+
+
+def test_a_bench_is_drawn_to_scale() -> None:
+    drawn = interval(Bench(0.10, 0.05, 0.15, 0.05, Measurement("2026-01-02")))
+    at = {kind: float(x) for x, kind in re.findall(r'x1="([\d.]+)"[^>]*class="(\w+)"', drawn)}
+    effect = re.search(r'<circle cx="([\d.]+)"', drawn)
+    assert effect is not None
+    assert at["interval"] == at["asked"]
+    assert float(effect[1]) - at["asked"] == pytest.approx(at["asked"] - at["zero"], abs=0.2)
+
+
+# -- numbers, reasons and rules ----------------------------------------------------------------
+
+
+def test_a_site_is_found_by_its_number_and_by_its_key() -> None:
+    report = report_of(sites=(site(), site(key="src/a.py::f::x()")))
+    assert [find_site(report, name)[0] for name in ("1", "#2", "src/a.py::f::x()")] == [1, 2, 2]
+    assert numbered_sites(report)[1] == find_site(report, "2")
+    for name in ("0", "3", "-1", "²"):
+        with pytest.raises(PlanError, match="2 sites, numbered from 1"):
+            find_site(report, name)
+    with pytest.raises(PlanError, match=re.escape("--site 'src/a.py::f::x()'")):
+        find_site(report, "src/a.py::f::x")
+
+
+def test_a_rule_is_a_semantic_patch() -> None:
+    assert rule_patch(RULE).splitlines() == [
+        "// same result on a plain object; learned from 0 edits",
+        "@@ r @@",
+        "expression $X;",
+        "arguments $ARGS;",
+        "@@",
+        "- $X.sd($ARGS)",
+        "+ clean($X.sd($ARGS))",
+    ]
+
+
+def explained(report: Report, number: int, sources: Sources = NO_SOURCES) -> str:
+    console = Console(width=100, force_terminal=False)
+    with console.capture() as capture:
+        console.print(explain(report, numbered_sites(report)[number - 1], sources))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def test_one_decision_is_explained_with_its_lines() -> None:
+    steps = (Step("`net` is a parameter", "a.py", 1), Step("nobody says what it is"))
+    report = report_of(sites=(site(), site(action="ask", replacement=None, steps=steps)))
+    text = explained(report, 2, Sources({}, {"a.py": Sides(LINES)}))
+    assert "site 2 of 2  a.py:2  OPEN QUESTION, there when the experiment was made" in text
+    assert "    2   return [net.sd()]  # now" in text
+    assert "1. `net` is a parameter  a.py:1\n     def save(net):\n  2. nobody says" in text
+    assert 'answers:\n    "k": rewrite  # or: skip' in text
+    text = explained(report, 1)
+    assert "- net.sd()\n        + clean(net.sd())" in text
+    assert "@@ r @@" in text
+    assert text.endswith("Key  k")
+
+
+def test_what_is_explained_shows_no_control_characters() -> None:
+    words = "\x1b[2J\u202e[bold]"
+    hostile = site(key=words, path=words, text=words, replacement=words, reasons=(words,))
+    text = explained(report_of(sites=(hostile,)), 1)
+    assert "\x1b" not in text
+    assert "\\x1b[2J\\u202e[bold]" in text
+
+
+# -- stored reports ----------------------------------------------------------------------------
+
+
+def test_a_report_stored_before_steps_and_places_is_read() -> None:
+    report = report_of(
+        sites=(site(),), ledger=(LedgerEntry("a.py", 1, 1, "a", "b", "applied", "rule r"),)
+    )
+    data = json.loads(to_json(report))
+    for old in data["sites"]:
+        del old["steps"]
+    for old in data["ledger"]:
+        del old["path_now"], old["line_now"], old["site"]
+    assert from_json(json.dumps(data)) == report
+    assert "because" in document(from_json(json.dumps(data)))
+
+
+# -- serving -----------------------------------------------------------------------------------
+
+
+def test_the_page_is_served_once_and_to_who_knows_its_address() -> None:
+    seen: list[Any] = []
+
+    def visit(address: str) -> None:
+        def ask() -> None:
+            host, _, path = address.removeprefix("http://").partition("/")
+            for wrong in (f"http://{host}/", f"http://{host}/{path}x"):
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    urllib.request.urlopen(wrong)
+            connection = http.client.HTTPConnection(host)
+            connection.request("GET", f"/{path}", headers={"Host": "evil.example"})
+            seen.append(connection.getresponse().status)
+            connection.close()
+            with urllib.request.urlopen(address) as answer:
+                seen.append((answer.read(), answer.headers["Cache-Control"]))
+
+        seen.append(address)
+        threads.append(threading.Thread(target=ask))
+        threads[0].start()
+
+    threads: list[threading.Thread] = []
+    assert serve("<p>λ</p>", visit, idle_s=60, linger_s=0)
+    threads[0].join()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{24}/", seen[0])
+    assert seen[1:] == [404, ("<p>λ</p>".encode(), "no-store")]
+
+
+def test_nobody_is_waited_for_without_end() -> None:
+    assert serve("x", lambda address: None, idle_s=0) is False
+
+
+# -- the command -------------------------------------------------------------------------------
+
+COMMAND = [sys.executable, "-c", "from porttool.cli import main; main()"]
+
+
+@pytest.fixture
+def ported(make_port: Callable[[], Any]) -> Path:
+    path: Path = make_port().path
+    done = CliRunner().invoke(app, ["apply", "--repo", str(path)])
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def run(path: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["review", "--repo", str(path), *words])
+    return done.exit_code, done.output
+
+
+def test_the_command_writes_explains_and_refuses(ported: Path, tmp_path: Path) -> None:
+    page = tmp_path / "review.html"
+    assert run(ported, "--html", str(page)) == (0, f"wrote {page}\n")
+    assert "<h1>compile-it<small> onto main</small></h1>" in page.read_text()
+    # Both sides of the hunks, and the lines of the reasons, come from the repository.
+    assert '<span class="at">learner.py:' in page.read_text()
+    assert '<code class="seen">' in page.read_text()
+    code, answer = run(ported, "--html", str(page), "--json")
+    assert (code, json.loads(answer)) == (0, {"html": str(page)})
+
+    code, answer = run(ported, "--site", "2")
+    assert code == 0
+    assert "site 2 of 2  src/learner.py:17  rewritten, main gained it since" in answer
+    assert "1. `self.net` is wrapped  learner.py:10" in answer
+    code, answer = run(ported, "--site", "2", "--json")
+    assert (code, json.loads(answer)["number"]) == (0, 2)
+
+    for words, said in (
+        (("--site", "9"), "there is no site 9"),
+        (("--site", "1", "--markdown"), "--markdown and --site are ways to show the same"),
+        (("--html", str(tmp_path / "no" / "x.html")), "the page cannot be written there"),
+    ):
+        code, answer = run(ported, *words)
+        assert code == 2
+        assert said in answer
+
+
+def test_sources_are_read_where_they_are(ported: Path) -> None:
+    report = from_json(run(ported, "--json")[1])
+    with open_repository(ported) as repo:
+        sources = read_sources(repo, report)
+        elsewhere = dataclasses.replace(report, onto_id="1" * 40, tip="2" * 40, experiment=())
+        assert read_sources(repo, elsewhere) == Sources({}, {})
+    assert "torch.compile" in "\n".join(sources.experiment["src/learner.py"].after)
+    assert "torch.compile" not in "\n".join(sources.experiment["src/learner.py"].before)
+    assert "enabled" in "\n".join(sources.branch["src/learner.py"].after)
+
+
+def test_open_serves_the_page_until_it_was_fetched_or_interrupted(
+    ported: Path, tmp_path: Path
+) -> None:
+    fetched = tmp_path / "fetched.html"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f"#!{sys.executable}\nimport sys, urllib.request\n"
+        f"open({str(fetched)!r}, 'wb').write(urllib.request.urlopen(sys.argv[1]).read())\n"
+    )
+    browser.chmod(0o755)
+    process = subprocess.Popen(
+        [*COMMAND, "review", "--open", "--repo", str(ported)],
+        env={**os.environ, "BROWSER": str(browser)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline()
+    assert re.match(r"the page is at http://127\.0\.0\.1:\d+/[\w-]+/ until it was loaded", address)
+    with urllib.request.urlopen(address.split()[4]) as answer:
+        assert b"<title>compile-it onto main" in answer.read()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def at_a_terminal(path: Path, pager: str | None, *words: str) -> str:
+    """Run `porttool review` with a terminal around it, and return what it wrote there."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
+    environment |= {} if pager is None else {"PAGER": pager}
+    process = subprocess.Popen(
+        [*COMMAND, "review", "--repo", str(path), *words],
+        env=environment, stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:
+        pass  # the terminal is closed once the process has ended
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    return said.decode()
+
+
+def test_a_pager_is_asked_at_a_terminal_only(ported: Path, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED $LESS; cat\n")
+    pager.chmod(0o755)
+    paged = at_a_terminal(ported, str(pager))
+    assert paged.startswith("PAGED FRX\r\n")
+    assert "Look at this first" in paged
+    assert "\x1b[" not in paged
+    assert "PAGED" not in at_a_terminal(ported, str(pager), "--no-pager")
+    assert "Look at this first" in at_a_terminal(ported, "cat")
+    assert "PAGED" not in run(ported)[1]
