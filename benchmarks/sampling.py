@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -13,6 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring import compared, in_turn, microseconds, ratio, repeated, running
 from benchmarks.products import fastest, forward_products, layer_shapes
+from benchmarks.stages import Stages, split
+from benchmarks.unrelated import Unrelated
 from benchmarks.workload import (
     Line,
     Sizes,
@@ -29,10 +29,12 @@ from coolrl_lost_cities.games.classic.counter_rng import streams
 from coolrl_lost_cities.games.classic.deep_cfr import encoding
 from coolrl_lost_cities.games.classic.deep_cfr.config import DeepCFRConfig, build_rules
 from coolrl_lost_cities.games.classic.deep_cfr.inference_server import InferenceServer
-from coolrl_lost_cities.games.classic.deep_cfr.traversal import Advantages, run_traversals
+from coolrl_lost_cities.games.classic.deep_cfr.lockstep import TraversalBuffers
+from coolrl_lost_cities.games.classic.deep_cfr.traversal import run_traversals
 from coolrl_lost_cities.games.classic.deep_cfr.workers import (
     TraversalPool,
     local_forward,
+    split_spec,
     traversal_advantages,
 )
 from coolrl_lost_cities.games.classic.rules import Rules
@@ -98,7 +100,10 @@ def _deal(rules: Rules, words_B: NDArray[np.uint64]) -> None:
 
 
 def traversal_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator[Line]:
-    """Whole traversals against the matrix products alone that their rows take in the forwards."""
+    """Whole traversals against the matrix products alone that their rows take in the forwards.
+
+    Where their processor time goes is in microseconds a state, by the stages of `stages.py`.
+    """
     for (hidden_size, num_layers), precision in variants(sizes):
         variant = sized(config, hidden_size, num_layers, precision)
         yield _traversal_line(variant, sizes, rounds)
@@ -107,16 +112,17 @@ def traversal_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator
 def _traversal_line(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Line:
     rules, spec = build_rules(config.rules), a_spec(sizes, sizes.traversals)
     networks, precision = some_networks(config), config.run.precision
-    forward = Timed(
-        traversal_advantages(config, spec.traverser, local_forward(networks, precision))
-    )
-    infostates, shares = [], []
+    forward = traversal_advantages(config, spec.traverser, local_forward(networks, precision))
+    buffers, timed, again, infostates = TraversalBuffers(), [], [], []
 
     def traverse() -> None:
-        forward.seconds = 0.0
-        begun = time.process_time()
-        infostates.append(run_traversals(rules, spec, forward).counters.infostates)
-        shares.append(forward.seconds / (time.process_time() - begun))
+        stages = Stages()
+        timed.append(stages)
+        with stages.timed():
+            found = stages.wrapped("total", run_traversals)(
+                rules, spec, stages.wrapped("forward", forward), None, buffers
+            )
+        infostates.append(found.counters.infostates)
 
     shapes = layer_shapes(networks[0])
     multiplied, product = fastest(
@@ -124,7 +130,12 @@ def _traversal_line(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Line:
     )
     floor = repeated(product, sizes.batches)
     found = in_turn({"ours": traverse, "floor": floor}, rounds)
-    share, count = statistics.median(shares[1:]), infostates[-1]
+    for _ in range(rounds):
+        again.append(Stages())
+        with again[-1].repeated():
+            run_traversals(rules, spec, forward, None, buffers)
+    count, seconds = infostates[-1], split(timed[1:], again)
+    total_s = seconds.pop("total")
     return compared(
         f"traversal, {shape_of(config)}, {precision}",
         unit="infostates",
@@ -133,13 +144,18 @@ def _traversal_line(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Line:
         against=f"matrix products of {sizes.lanes} rows in {multiplied}",
         theirs=found["floor"],
         their_count=sizes.batches * sizes.lanes,
-        forward_share=round(share, 3),
-        other_cpu_us=microseconds((1 - share) * found["ours"].cpu_s / count),
+        forward_share=round(seconds["forward"] / total_s, 3),
+        other_cpu_us=microseconds((total_s - seconds["forward"]) / count),
+        **{f"{stage}_us": microseconds(spent_s / count) for stage, spent_s in seconds.items()},
     )
 
 
 def workers_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator[Line]:
-    """Traversals of two worker processes against those of one; wall time is what matters here."""
+    """Traversals of two worker processes against those of one; wall time is what matters here.
+
+    `unrelated_speedup` is what two processes that share nothing gain over one of them on the same
+    halves, `of_unrelated` the share of that which the workers reach.
+    """
     config = sized(config, *sizes.networks[-1], "fp32")
     spec = a_spec(sizes, sizes.traversals)
     payload = {"networks": [state_on_cpu(network) for network in some_networks(config)]}
@@ -147,6 +163,7 @@ def workers_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator[L
     with (
         TraversalPool(changed(config, "traversal.num_workers=1")) as one,
         TraversalPool(changed(config, "traversal.num_workers=2")) as two,
+        Unrelated(config, 2) as unrelated,
     ):
 
         def collect(pool: TraversalPool) -> None:
@@ -154,10 +171,22 @@ def workers_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator[L
             infostates.append(pool.collect(spec).counters.infostates)
 
         found = in_turn(
-            {"one": partial(collect, one), "two": partial(collect, two)},
+            {
+                "one": partial(collect, one),
+                "two": partial(collect, two),
+                "one alone": partial(unrelated.traverse, [spec]),
+                "two alone": partial(unrelated.traverse, split_spec(spec, 2)),
+            },
             rounds,
-            {"one": running(*one.pids), "two": running(*two.pids)},
+            {
+                "one": running(*one.pids),
+                "two": running(*two.pids),
+                "one alone": running(unrelated.pids[0]),
+                "two alone": running(*unrelated.pids),
+            },
         )
+    speedup = found["one"].wall_s / found["two"].wall_s
+    unrelated_speedup = found["one alone"].wall_s / found["two alone"].wall_s
     yield compared(
         f"workers, 2, {shape_of(config)}",
         unit="infostates",
@@ -165,7 +194,10 @@ def workers_part(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Iterator[L
         ours=found["two"],
         against="1 worker, weights pushed to it as well",
         theirs=found["one"],
-        speedup=ratio(found["one"].wall_s, found["two"].wall_s),
+        speedup=ratio(speedup, 1.0),
+        unrelated_speedup=ratio(unrelated_speedup, 1.0),
+        of_unrelated=ratio(speedup, unrelated_speedup),
+        unrelated_ratio_cpu=ratio(found["two alone"].cpu_s, found["one alone"].cpu_s),
     )
 
 
@@ -200,17 +232,3 @@ def _server_line(config: DeepCFRConfig, sizes: Sizes, rounds: int) -> Line:
         theirs=found["local"],
         throughput=ratio(found["local"].wall_s, found["server"].wall_s),
     )
-
-
-class Timed:
-    """Advantages that add up the processor time spent in them."""
-
-    def __init__(self, advantages: Advantages) -> None:
-        self._advantages = advantages
-        self.seconds = 0.0
-
-    def __call__(self, player: int, features_BE: U8, legal_BA: Bool) -> F32:
-        begun = time.process_time()
-        outputs_BA = self._advantages(player, features_BE, legal_BA)
-        self.seconds += time.process_time() - begun
-        return outputs_BA

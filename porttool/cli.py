@@ -6,6 +6,7 @@ that `--help` answers at once.
 
 from __future__ import annotations
 
+import os
 import sys
 
 EXIT_INTERRUPTED = 130
@@ -31,6 +32,7 @@ try:
         starting,
     )
     from porttool.commands.examples import epilog
+    from porttool.commands.needed import needed
     from porttool.commands.options import Interrupted
     from porttool.console import be_quiet, say
 except KeyboardInterrupt:
@@ -97,6 +99,9 @@ def main() -> None:
     # What a command makes, trees above all, lives until it ends: looking for garbage in between
     # took a fifth of an apply on small files, and half of one on large ones.
     gc.disable()
+    commands = app.registered_commands
+    if "_PORTTOOL_COMPLETE" not in os.environ:
+        app.registered_commands = needed(commands, sys.argv[1:])
     try:
         # `kill` and a closed terminal end a run as Ctrl-C does, so that the programs it started
         # are ended too; what whoever started this has switched off stays off.
@@ -111,6 +116,7 @@ def main() -> None:
         sys.stderr.write(f"interrupted; {str(error) or 'nothing was changed'}\n")
         sys.exit(EXIT_INTERRUPTED)
     finally:
+        app.registered_commands = commands
         # Nor does Python look once more as it exits.
         gc.freeze()
 

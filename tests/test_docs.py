@@ -11,7 +11,8 @@ shell, in the order of the page, in a folder of their own:
 In a `sh` block every line is a command. In a `console` block commands stand behind `$ `, above what
 they print, where `...` stands for anything; ids, times and dates are masked. A command exits with
 0, or with what its line ends in: `# exit code 3`. A block with a title, as in
-`yaml title="conf.yaml"`, is written to that file; a `diff` block is applied. What stands under
+`yaml title="conf.yaml"`, is written to that file; a `diff` block with
+file names is applied. What stands under
 `<!-- not run: REASON -->`, and every indented block, is only read: its programs, options and
 settings have to be there.
 """
@@ -122,7 +123,7 @@ def _steps(kind: str, words: str, body: str, line: int) -> list[Step]:
     if title:
         path = shlex.quote(title[1])
         return [Step(f"mkdir -p \"$(dirname {path})\"\ncat > {path} <<'END'\n{body}END", line)]
-    if kind == "diff":
+    if kind == "diff" and body.startswith("--- "):
         return [Step(f"git apply --recount --unidiff-zero - <<'END'\n{body}END", line)]
     if kind == "sh":
         return _shell(body, line)

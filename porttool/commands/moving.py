@@ -83,7 +83,8 @@ def refresh(
         if all_ports and port is not None:
             raise PlanError("--all is about every port, and one is named", next="leave out either")
         found: list[dict[str, Any]] = []
-        with open_repository(repo) as repository, telling() as moved:
+        moved: list[str] = []
+        with open_repository(repo) as repository:
             if all_ports:
                 plans = plans_with_branches(repository)
             else:

@@ -24,7 +24,7 @@ from porttool.console import answering, say, show, show_json, show_paged, tell
 
 if TYPE_CHECKING:
     from porttool.git.repo import Repository
-    from porttool.report import Report
+    from porttool.report import Report, Standing
 
 
 def review(
@@ -72,13 +72,11 @@ def review(
         )
         report = load_report(repository, plan)
         if html is not None or open_page:
-            from porttool.review.document import document
-            from porttool.review.sources import read_sources
+            from porttool.exporting import write_export
 
-            standing = standing_of(repository, plan, report)
-            page = document(report, standing, read_sources(repository, report))
+            page = _page(repository, report, standing_of(repository, plan, report))
             if html is not None:
-                _write(html, page)
+                write_export(html, page.encode())
                 changed.append(f"{html} was written")
                 _answer(as_json, {"html": str(html)}, f"wrote {html}")
             else:
@@ -125,18 +123,14 @@ def _answer(as_json: bool, data: dict[str, Any], words: str) -> None:
         say(words)
 
 
-def _write(path: Path, page: str) -> None:
-    from porttool.errors import PlanError
+def _page(repository: Repository, report: Report, standing: Standing) -> str:
+    from porttool.git.commits import CommitId
+    from porttool.review.document import document
+    from porttool.review.sources import read_sources
+    from porttool.verifying.measures import kept_pictures
 
-    try:
-        path.write_text(page, encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        raise PlanError(
-            "the page cannot be written there",
-            where=str(path),
-            why=error.strerror,
-            next="name a file in a folder that is there and that you may write to",
-        ) from error
+    pictures = kept_pictures(repository, report.port, CommitId(report.tip))
+    return document(report, standing, read_sources(repository, report), pictures)
 
 
 def _open(page: str, *, as_json: bool) -> None:

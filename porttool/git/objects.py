@@ -89,6 +89,15 @@ class Objects:
             self._commits[id] = parse_commit(id, self._required(id, b"commit"))
         return self._commits[id]
 
+    def commits(self, ids: Iterable[CommitId]) -> dict[CommitId, CommitFacts]:
+        """Return the parts of many commits, asked for together."""
+        wanted = list(dict.fromkeys(ids))
+        for id, answer in self._ask(id for id in wanted if id not in self._commits):
+            if answer is None or answer[0] != b"commit":
+                raise _missing(id, "commit")
+            self._commits[CommitId(id)] = parse_commit(CommitId(id), answer[1])
+        return {id: self._commits[id] for id in wanted}
+
     def holds(self, id: CommitId) -> bool:
         """Tell whether a commit is in the store, its history apart."""
         return self._find(f"{id}^{{commit}}") is not None
@@ -105,6 +114,8 @@ class Objects:
         """Return a commit's tree, or the tree itself."""
         if treeish in self._trees:
             return TreeId(treeish)
+        if treeish in self._commits:
+            return self._commits[CommitId(treeish)].tree
         kind, data = self._any(treeish)
         if kind == b"tree":
             self._trees[treeish] = parse_tree(data, len(treeish) // 2)
@@ -190,6 +201,21 @@ class Objects:
             found = self._differing(*sides)
             self._changes[sides] = tuple(sorted(found, key=lambda change: change.path))
         return self._changes[sides]
+
+    def read_ahead(self, pairs: Iterable[tuple[TreeId, TreeId]]) -> None:
+        """Read together all folders that `changed` is going to ask for, pair by pair."""
+        level: set[tuple[str, ...]] = {pair for pair in pairs if pair not in self._changes}
+        while level:
+            self._fetch(id for pair in level for id in pair)
+            below: set[tuple[str, ...]] = set()
+            for pair in level:
+                sides = [self._trees[id] for id in pair]
+                for name in set().union(*sides):
+                    entries = [side.get(name) for side in sides]
+                    folders = [e.id for e in entries if e is not None and e.mode == FOLDER]
+                    if folders and entries.count(entries[0]) < len(pair):
+                        below.add(tuple(folders))
+            level = {pair for pair in below if len(pair) > 1 or pair[0] not in self._trees}
 
     def _differing(self, old: TreeId, new: TreeId) -> Iterator[Change]:
         todo: list[tuple[str, str | None, str | None]] = [("", old, new)]

@@ -7,18 +7,22 @@ any further to see that.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from porttool.errors import RepositoryError
 from porttool.frozen import dataclass
-from porttool.git.commits import CommitId, TreeId
+from porttool.git.commits import CommitId, TreeId, commit_bytes
 from porttool.git.merge import Conflict, MergeResult, exactly, parse_merge
 from porttool.git.objects import Entry
 from porttool.git.quarantine import Quarantine
 
 _NOBODY = b"porttool <porttool> 4102444800 +0000"  # the year 2100
+_COMMIT_IN_PACK = 1
 _SIDE = re.compile(r"~[0-9a-f]{40,64}$")
 
 
@@ -92,9 +96,8 @@ def _apart(quarantine: Quarantine, pick: Pick) -> bool:
 def _merge(quarantine: Quarantine, picks: Sequence[Pick], *, told: bool) -> tuple[MergeResult, ...]:
     if not picks:
         return ()
-    lines = [
-        f"{_on_top(quarantine, pick.base, pick.onto)} {pick.commit}\n".encode() for pick in picks
-    ]
+    tops = _on_top(quarantine, picks)
+    lines = [f"{top} {pick.commit}\n".encode() for top, pick in zip(tops, picks, strict=True)]
     options = ("--messages",) if told else ("--no-messages",)
     done = quarantine.git.run(
         # What is written here is read once, if at all.
@@ -138,7 +141,33 @@ def _without_ids(merged: MergeResult) -> MergeResult:
     return replace(merged, conflicts=conflicts)
 
 
-def _on_top(quarantine: Quarantine, base: CommitId, tree: TreeId) -> CommitId:
-    return quarantine.write_commit(
-        tree, [base], author=_NOBODY, committer=_NOBODY, message=b"merge\n"
-    )
+def _on_top(quarantine: Quarantine, picks: Sequence[Pick]) -> list[CommitId]:
+    """Write a commit for each pick, with the tree to pick onto on top of the base.
+
+    All of them as one pack: a file for each took longer than the merges.
+    """
+    found: dict[CommitId, bytes] = {}
+    ids = []
+    for pick in picks:
+        data = commit_bytes(
+            pick.onto, [pick.base], author=_NOBODY, committer=_NOBODY, message=b"merge\n"
+        )
+        head = f"commit {len(data)}\0".encode()
+        ids.append(CommitId(hashlib.new(quarantine.object_format, head + data).hexdigest()))
+        found[ids[-1]] = data
+    pack = b"PACK" + struct.pack(">LL", 2, len(found)) + b"".join(map(_packed, found.values()))
+    pack += hashlib.new(quarantine.object_format, pack).digest()
+    quarantine.git.run("index-pack", "--stdin", input=pack)
+    return ids
+
+
+def _packed(commit: bytes) -> bytes:
+    """Return a commit as an entry of a pack: its kind and its length, seven bits a byte."""
+    size = len(commit)
+    head = [_COMMIT_IN_PACK << 4 | size & 15]
+    size >>= 4
+    while size:
+        head[-1] |= 128
+        head.append(size & 127)
+        size >>= 7
+    return bytes(head) + zlib.compress(commit, 1)

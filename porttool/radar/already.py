@@ -13,7 +13,10 @@ _PICKED = re.compile(rb"^\(cherry picked from commit ([0-9a-f]{40,64})\)$", re.M
 
 
 def brought_over(
-    repo: Repository, wanted: Iterable[CommitId], gained: Iterable[CommitId]
+    repo: Repository,
+    objects: Objects,
+    wanted: Iterable[CommitId],
+    gained: Iterable[CommitId],
 ) -> dict[CommitId, str]:
     """Return the commits that onto has, each with the commit that brought it in words.
 
@@ -21,7 +24,7 @@ def brought_over(
     does not count.
     """
     unmerged = set(wanted)
-    onto = list(_standing(repo, gained))
+    onto = list(_standing(repo, objects, gained))
     found: dict[CommitId, str] = {}
     for commit in onto:
         ported = [id for key, id in trailers(commit.message) if key == PORTED_FROM]
@@ -29,8 +32,8 @@ def brought_over(
         for ids, how in ((ported, "ported by"), (picked, "picked by")):
             for id in unmerged.intersection(map(CommitId, ids)):
                 found.setdefault(id, f"{how} {_named(commit)}")
-    rest = [repo.commit(id) for id in sorted(unmerged - found.keys())]
-    for id, same in _same_patches(repo, rest, onto).items():
+    rest = [objects.commit(id) for id in sorted(unmerged - found.keys())]
+    for id, same in _same_patches(objects, rest, onto).items():
         found[id] = f"the same patch as {_named(same)}"
     return found
 
@@ -43,11 +46,13 @@ def touched(objects: Objects, commit: CommitFacts) -> frozenset[str]:
     return frozenset(change.path for change in objects.changed(before, commit.tree))
 
 
-def _standing(repo: Repository, gained: Iterable[CommitId]) -> Iterable[CommitFacts]:
+def _standing(
+    repo: Repository, objects: Objects, gained: Iterable[CommitId]
+) -> Iterable[CommitFacts]:
     undone: set[CommitId] = set()
     standing = []
     for id in reversed([*gained]):
-        commit = repo.commit(id)
+        commit = objects.commit(id)
         if id not in undone:
             undone |= repo.reverted_by(commit)
             standing.append(commit)
@@ -55,17 +60,17 @@ def _standing(repo: Repository, gained: Iterable[CommitId]) -> Iterable[CommitFa
 
 
 def _same_patches(
-    repo: Repository, wanted: Iterable[CommitFacts], onto: Iterable[CommitFacts]
+    objects: Objects, wanted: Iterable[CommitFacts], onto: Iterable[CommitFacts]
 ) -> Mapping[CommitId, CommitFacts]:
     """Return the first commit of onto with the same patch id; whole patches are the last resort."""
     by_paths: dict[frozenset[str], list[CommitFacts]] = {}
     for commit in onto:
         if len(commit.parents) == 1:
-            by_paths.setdefault(touched(repo, commit), []).append(commit)
-    pairs = {commit.id: by_paths.get(touched(repo, commit), []) for commit in wanted}
+            by_paths.setdefault(touched(objects, commit), []).append(commit)
+    pairs = {commit.id: by_paths.get(touched(objects, commit), []) for commit in wanted}
     pairs = {id: there for id, there in pairs.items() if there}
     asked = [*pairs, *(commit.id for there in pairs.values() for commit in there)]
-    ids = _patch_ids(repo, dict.fromkeys(asked))
+    ids = _patch_ids(objects, dict.fromkeys(asked))
     found = {}
     for id, there in pairs.items():
         same = [c for c in there if id in ids and ids[id] == ids.get(c.id)]

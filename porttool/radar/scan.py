@@ -66,19 +66,20 @@ def scan(repo: Repository, onto: str, progress: Progress) -> Radar:
     progress("reading branches")
     history = read_history(repo, onto, onto_id)
     ids = dict.fromkeys(id for branch in history.unmerged for id in branch.commits)
-    commits = {id: repo.commit(id) for id in ids}
     plans = _plans(repo)
     with Quarantine(repo) as quarantine:
+        commits = quarantine.commits(ids)
         tree = quarantine.tree_of(onto_id)
         ends = [end for commit in commits.values() for end in (commit.id, *commit.parents)]
         fetch_left_out(repo, quarantine, [onto_id, *ends], progress)
         quarantine.use_attributes(tree)
+        _read_ahead(quarantine, [*commits.values(), *quarantine.commits(history.gained).values()])
         progress(f"looking for {counted(len(ids), 'commit')} among those of {onto}")
-        brought = brought_over(repo, ids, history.gained)
+        brought = brought_over(repo, quarantine, ids, history.gained)
         asked = [commit for commit in commits.values() if commit.id not in brought]
         progress(f"picking {counted(len(asked), 'commit')} onto {onto}")
         tries = _pick(quarantine, history, asked, tree)
-        line = [repo.commit(id) for id in history.line.commits]
+        line = [quarantine.commit(id) for id in history.line.commits]
         onsets = _onsets(quarantine, history, tries, line, progress)
         wrappers = _wrappers(plans)
         states = {
@@ -95,10 +96,20 @@ def scan(repo: Repository, onto: str, progress: Progress) -> Radar:
             )
             for id, commit in commits.items()
         }
-    branches = [_branch(repo, history, unmerged, states) for unmerged in history.unmerged]
+        branches = [_branch(quarantine, history, unmerged, states) for unmerged in history.unmerged]
     branches.sort(key=lambda b: (STATES.index(b.state), _num_conflicts(b), b.behind, b.name))
     named = tuple(Named(commit.id, commit.subject) for commit in line)
     return Radar(onto, onto_id, named, tuple(branches), history.left_out)
+
+
+def _read_ahead(quarantine: Quarantine, commits: Sequence[CommitFacts]) -> None:
+    """Read together what each commit changed: one by one it would be most of the waiting."""
+    quarantine.commits(parent for commit in commits for parent in commit.parents)
+    quarantine.read_ahead(
+        (quarantine.commit(commit.parents[0]).tree, commit.tree)
+        for commit in commits
+        if commit.parents
+    )
 
 
 def _pick(
@@ -215,7 +226,7 @@ def _num_between(quarantine: Quarantine, tried: _Try) -> int:
 
 
 def _branch(
-    repo: Repository,
+    quarantine: Quarantine,
     history: History,
     unmerged: Unmerged,
     states: Mapping[CommitId, CommitState],
@@ -227,7 +238,7 @@ def _branch(
         name=unmerged.branch.name,
         also=unmerged.also,
         tip=tip,
-        date=_day(repo.commit(tip).committed.seconds),
+        date=_day(quarantine.commit(tip).committed.seconds),
         fork=fork,
         left=left,
         behind=len(history.line.commits) - 1 - left,

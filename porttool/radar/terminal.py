@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +17,12 @@ _STYLES: dict[State, str] = {
     "ports clean": "green",
     "needs rules": "yellow",
     "conflicts": "red",
+}
+_COUNTED: dict[State, str] = {
+    "already there": "already there",
+    "ports clean": "clean",
+    "needs rules": "in need of rules",
+    "conflicts": "in conflict",
 }
 _MAX_WHY = 100
 _MAX_LEFT_OUT = 8
@@ -32,7 +40,7 @@ def terminal(radar: Radar) -> RenderableType:
         table.add_row(
             Text("\n".join(map(visible, (branch.name, *branch.also)))),
             Text(branch.state, style=_STYLES[branch.state]),
-            Text(", ".join(f"{number} {state}" for state, number in branch.counts.items())),
+            Text(_numbers(branch.counts)),
             str(branch.behind),
             Text("\n".join(why(branch))),
         )
@@ -64,6 +72,10 @@ def reason(commit: CommitState) -> str:
     return "; ".join((*parts, *commit.reasons))
 
 
+def _numbers(counts: Mapping[State, int]) -> str:
+    return ", ".join(f"{n} {_COUNTED[state]}" for state, n in counts.items() if n)
+
+
 def named(commit: Named) -> str:
     """Return a commit's short id and subject."""
     return f"{commit.id[:12]} {commit.subject}"
@@ -71,7 +83,7 @@ def named(commit: Named) -> str:
 
 def summary(radar: Radar) -> str:
     """Return the whole in one line."""
-    counts = ", ".join(f"{number} {state}" for state, number in radar.counts.items() if number)
+    counts = _numbers(radar.counts)
     number = len(radar.branches)
     branches = f"{number} unmerged {'branch' if number == 1 else 'branches'}"
     return f"{branches} on {radar.onto} {radar.onto_id[:12]}" + (f": {counts}" if counts else "")

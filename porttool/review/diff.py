@@ -51,17 +51,22 @@ def site_rows(site: Site, lines: Sequence[str]) -> list[Row]:
         marks: Marks = ((len(head), len(known[0]) - len(tail)),) if len(known) == 1 else ()
         return [Row(" ", first and first + n, line, marks) for n, line in enumerate(known)]
     after = f"{head}{site.replacement}{tail}".split("\n")
-    rows = changed_rows(known, after, first, first)
     if num_lines == len(after) == 1:
         # What is around the place is the same: only the words of the place are compared.
         old, new = word_marks([site.text], [site.replacement])
         rows = [
-            row._replace(marks=tuple((len(head) + a, len(head) + b) for a, b in marks[0]))
-            for row, marks in zip(rows, (old, new), strict=True)
+            Row("-", first, known[0], _shifted(old[0], len(head))),
+            Row("+", first, after[0], _shifted(new[0], len(head))),
         ]
+    else:
+        rows = changed_rows(known, after, first, first)
     if first > 1 and lines[first - 2].strip():
         return [Row(" ", first - 1, lines[first - 2]), *rows]
     return rows
+
+
+def _shifted(marks: Marks, by: int) -> Marks:
+    return tuple((start + by, end + by) for start, end in marks)
 
 
 def changed_rows(
@@ -173,9 +178,26 @@ class Changes:
 
     def _hunks(self, path: str, sides: Sides, *, ours: bool) -> list[list[Opcode]]:
         if (ours, path) not in self._compared:
-            matcher = difflib.SequenceMatcher(None, sides.before, sides.after, autojunk=False)
-            self._compared[ours, path] = list(map(list, matcher.get_grouped_opcodes(_AROUND)))
+            self._compared[ours, path] = _compared(sides.before, sides.after)
         return self._compared[ours, path]
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> list[list[Opcode]]:
+    """Return what differs with the lines around it, as difflib groups it."""
+    # Most of a file is the same, and difflib takes the square of it: only the rest is compared.
+    shortest = min(len(before), len(after))
+    start = next((n for n in range(shortest) if before[n] != after[n]), shortest)
+    tail = next((n for n in range(shortest - start) if before[-n - 1] != after[-n - 1]), None)
+    if tail is None:
+        tail = shortest - start
+    start, tail = max(start - _AROUND, 0), max(tail - _AROUND, 0)
+    matcher = difflib.SequenceMatcher(
+        None, before[start : len(before) - tail], after[start : len(after) - tail]
+    )
+    return [
+        [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in group]
+        for group in matcher.get_grouped_opcodes(_AROUND)
+    ]
 
 
 def _covers(opcode: Opcode, entry: LedgerEntry) -> bool:

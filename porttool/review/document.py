@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from porttool.frozen import dataclass
@@ -41,13 +41,22 @@ class _Section:
     content: Html
 
 
-def document(report: Report, standing: Standing = UP_TO_DATE, sources: Sources = NO_SOURCES) -> str:
-    """Return the page; `sources` are the files around what it shows, as far as they are at hand."""
+def document(
+    report: Report,
+    standing: Standing = UP_TO_DATE,
+    sources: Sources = NO_SOURCES,
+    pictures: Sequence[facts.Picture] = (),
+) -> str:
+    """Return the page; `sources` are the files around what it shows, as far as they are at hand.
+
+    `pictures` are what the measurements left, as PNG, by what was measured.
+    """
     style, script = _asset("page.css"), _asset("page.js")
     on = shown(report, sources)
-    sections = [section for section in _sections(on) if section.content]
+    sections = [section for section in _sections(on, pictures) if section.content]
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     head = tag(
@@ -225,7 +234,7 @@ def _anchors(report: Report) -> dict[tuple[str, str, int], list[tuple[str, str]]
 # -- the parts ---------------------------------------------------------------------------------
 
 
-def _sections(on: Shown) -> Iterable[_Section]:
+def _sections(on: Shown, pictures: Sequence[facts.Picture]) -> Iterable[_Section]:
     report = on.report
     every = numbered_sites(report)
     asked = [(n, s) for n, s in every if s.action == "ask"]
@@ -251,7 +260,7 @@ def _sections(on: Shown) -> Iterable[_Section]:
     yield _Section("gate", "The gate", "", facts.gate(report))
     yield _Section("proof", "Off means off", "", facts.proof(report))
     yield _Section("checks", "Checks", str(len(report.checks)), facts.checks(report))
-    yield _Section("measured", "Measured", "", facts.measured(report))
+    yield _Section("measured", "Measured", "", facts.measured(report, pictures))
     rules = facts.rules(report) if report.rules else NOTHING
     yield _Section("rules", "The learned rules", str(len(report.rules)), rules)
     yield _Section("branch", "The branch", str(len(report.series)), facts.branch(report))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+from collections.abc import Iterable, Sequence
 
 from porttool.evidence import WORDS as OUTCOMES
 from porttool.evidence import Bench, Measurement, shown_interval
@@ -12,6 +13,8 @@ from porttool.review.figure import interval
 from porttool.review.markup import NOTHING, Html, code, join, path, prose, table, tag, text
 from porttool.review.rules import semantic_patch
 from porttool.review.text import place, proof_sentence
+
+Picture = tuple[str, bytes]
 
 
 def gate(report: Report) -> Html:
@@ -111,7 +114,7 @@ def _lines(lines: Iterable[str]) -> Html:
     return join(Html(f"{text(line)}\n") for line in lines)
 
 
-def measured(report: Report) -> Html:
+def measured(report: Report, pictures: Sequence[Picture] = ()) -> Html:
     """Show what was measured, on what, and the decision that follows; nothing where it was not."""
     evidence = report.evidence
     if evidence is None:
@@ -126,13 +129,26 @@ def measured(report: Report) -> Html:
         )
     ]
     if evidence.bench is not None:
-        parts += _bench(evidence.bench)
+        parts += [*_bench(evidence.bench), *_pictures("bench", pictures)]
     if evidence.drift is not None:
         drift = evidence.drift
         detail = prose(f": {drift.detail}") if drift.detail else NOTHING
         parts.append(tag("h3", text("Drift: "), text(drift.verdict)))
         parts += [tag("p", text(drift.verdict), detail), _taken(drift.taken)]
+        parts += _pictures("drift", pictures)
     return join(parts)
+
+
+def _pictures(what: str, pictures: Sequence[Picture]) -> list[Html]:
+    """Return pictures inside of the page: it has to show them where the files are not."""
+    return [
+        Html(
+            f'<img alt="What the {what} measured, drawn by the project: its figures are those of '
+            f'the table" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+        )
+        for name, data in pictures
+        if name == what
+    ]
 
 
 def _bench(bench: Bench) -> list[Html]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from porttool.review.markup import Html, text
 
@@ -71,8 +72,13 @@ def coloured(
     line: str, path: str, *, marks: Sequence[Span] = (), inside_string: bool = False
 ) -> Html:
     """Return a line of a file as HTML: its syntax in colours, `marks` as what has changed."""
+    return _coloured(line, path.rpartition(".")[2], tuple(marks), inside_string)
+
+
+@lru_cache(maxsize=10_000)  # a line is shown where it changes and where it is a reason
+def _coloured(line: str, kind: str, marks: tuple[Span, ...], inside_string: bool) -> Html:
     shown = line[:LONG]
-    spans = list(_spans(shown, path, inside_string))
+    spans = list(_spans(shown, kind, inside_string))
     pieces = []
     for start, end, marked in _runs(len(shown), marks):
         inner = "".join(_pieces(shown, start, end, spans))
@@ -82,8 +88,8 @@ def coloured(
     return Html("".join(pieces))
 
 
-def _spans(line: str, path: str, inside_string: bool) -> Iterator[tuple[int, int, str]]:
-    pattern = _PATTERNS.get(path.rpartition(".")[2])
+def _spans(line: str, file_kind: str, inside_string: bool) -> Iterator[tuple[int, int, str]]:
+    pattern = _PATTERNS.get(file_kind)
     if pattern is None:
         return
     at = 0

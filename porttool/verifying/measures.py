@@ -37,6 +37,7 @@ from porttool.verifying.trial import skipped
 
 BENCH, DRIFT, THRESHOLD = "bench", "drift", "measure"
 _WHERE = {BENCH: "verify", DRIFT: "verify", THRESHOLD: "precondition"}
+_PNG = b"\x89PNG\r\n\x1a\n"
 Progress = Callable[[str], None]
 
 
@@ -193,6 +194,20 @@ def measuring_alone(repo: Repository, plan: Plan) -> Iterator[Path]:
         yield own
     finally:
         os.close(file)
+
+
+def kept_pictures(repo: Repository, port: str, at: CommitId) -> tuple[tuple[str, bytes], ...]:
+    """Return the PNG files that a port's measurements at a commit left here, by what was measured.
+
+    Elsewhere than on the machine that measured there are none. Large ones are left out.
+    """
+    found = sorted((pool_folder(repo) / "measures" / port / at).glob("*/*.png"))
+    read = ((file.parent.name, file.read_bytes()) for file in found if _is_small(file))
+    return tuple((what, data) for what, data in read if data.startswith(_PNG))
+
+
+def _is_small(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size <= MAX_BYTES
 
 
 def _kept(own: Path, at: CommitId) -> Path:

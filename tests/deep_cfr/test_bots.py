@@ -158,6 +158,7 @@ def test_the_heuristic_matches_its_plain_description_move_for_move(rules, num_ga
     words_B = streams(31, 1000, num_games)
     legal_BA = np.empty((num_games, rules.num_actions), np.bool_)
     lay = engine.layout(rules)
+    scratch_3C = np.empty((3, rules.num_colors), np.int64)
     compared = 0
     while not engine.is_over(states_BR).all():
         engine.legal_actions(rules, states_BR, legal_BA)
@@ -166,7 +167,7 @@ def test_the_heuristic_matches_its_plain_description_move_for_move(rules, num_ga
             if game.over:
                 continue
             first_color = compared % rules.num_colors
-            chosen = bots.heuristic_one(lay, states_BR[b], first_color)
+            chosen = bots.heuristic_one(lay, states_BR[b], first_color, scratch_3C)
             assert chosen == PlainHeuristic(game, first_color).action()
             assert legal_BA[b, chosen]
             if game.player == 0:

@@ -407,6 +407,8 @@ def test_a_rehearsal_leaves_nothing_to_compile(small, tmp_path):
     )
     _, before, after = done.stdout.splitlines()[-1].split()
     assert int(before) == int(after) > 20
+    # Each for one list of types: of two lists, two processes could mix up the files.
+    assert {path.suffixes[-2] for path in cache.rglob("*.nbc")} == {".1"}
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import subprocess
 import textwrap
 from pathlib import Path
@@ -9,14 +11,16 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
 from porttool.apply import apply
+from porttool.cli import app
 from porttool.demo import write_demo
 from porttool.drafting.draft import draft_port
 from porttool.drafting.origin import port_name
 from porttool.drafting.text import port_text
 from porttool.drafting.writing import write_draft
-from porttool.errors import PlanError, RepositoryError
+from porttool.errors import NeedsPerson, PlanError, RepositoryError
 from porttool.git.repo import open_repository
 from porttool.plan.plan import load_plan
 from porttool.schemas import port_schema
@@ -343,6 +347,19 @@ def test_a_branch_is_all_that_main_lacks_and_a_commit_is_itself(make_repo):
     assert dry_run(repo, "one").outcome == "dry-run"
 
 
+def test_a_conflict_stops_apply_and_not_the_draft(make_repo):
+    files = IDIOMS["dataclass"][0]
+    wider = {"conf.py": files["conf.py"].replace("4", "8")}
+    repo = stale(make_repo, files, {"train.py": compiled(files["train.py"]), **wider})
+    repo.commit({"conf.py": files["conf.py"].replace("4", "6")}, "another width")
+    draft = drafted(repo)
+    assert plan_of(repo)["switch"]["root"] == "Run"
+    assert "conflict" in draft.refused
+    assert f"apply will stop: {draft.refused}" in draft.lines
+    with pytest.raises(NeedsPerson, match="conflict"):
+        dry_run(repo)
+
+
 def test_nothing_is_overwritten(make_repo):
     repo = stale(make_repo, IDIOMS["dataclass"][0])
     drafted(repo)
@@ -375,6 +392,60 @@ def test_words_of_a_commit_stay_in_their_comment(make_repo):
     plan = load_plan(repo.path / "patches/compile/port.yaml")
     assert plan.wrapper.callee == "torch.compile"
     assert "\x1b" not in (repo.path / "patches/compile/port.yaml").read_text()
+
+
+def call(folder, *words):
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(app, words)
+
+
+def test_the_command_writes_and_says_what_is_next(make_repo):
+    repo = stale(make_repo, IDIOMS["dataclass"][0])
+    shown = call(repo.path, "init", "experiments/compile", "--dry-run")
+    assert shown.exit_code == 0
+    assert not (repo.path / "patches").exists()
+    written = call(repo.path, "init", "experiments/compile")
+    first, *_, last = written.stdout.splitlines()
+    assert first == "wrote patches/compile/port.yaml: look at the lines that say so"
+    assert last == "next: porttool apply compile --dry-run"
+    assert (repo.path / "patches/compile/port.yaml").read_text() == shown.stdout
+    assert call(repo.path, *last.split()[2:]).exit_code == 0
+    refused = call(repo.path, "init", "experiments/compile")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "a draft overwrites nothing" in refused.stderr
+    answer = json.loads(call(repo.path, "init", "HEAD~0", "--json").stdout)
+    assert (answer["error"], answer["exit_code"]) == ("RepositoryError", 2)
+
+
+def test_the_answer_as_json_is_what_was_found(make_repo):
+    repo = stale(make_repo, IDIOMS["dataclass"][0])
+    answer = json.loads(call(repo.path, "init", "experiments/compile", "--json").stdout)
+    wanted = {
+        "port": "compile",
+        "wrapper": "torch.compile",
+        "objects": 1,
+        "rules": 1,
+        "switch": "compile_model",
+        "open": 0,
+        "refused": "",
+        "written": ["patches/compile/port.yaml", "patches/port.schema.json"],
+    }
+    assert {key: answer[key] for key in wanted} == wanted
+
+
+def test_a_port_needs_a_working_tree(make_repo, tmp_path):
+    repo = stale(make_repo, IDIOMS["dataclass"][0])
+    repo.git("clone", "--quiet", "--bare", ".", str(tmp_path / "bare"))
+    refused = call(tmp_path / "bare", "init", "experiments/compile")
+    assert refused.exit_code == 2
+    assert "a port is drafted into a working tree" in refused.stderr
+
+
+def test_somebodys_own_schema_stays(make_repo):
+    repo = stale(make_repo, IDIOMS["dataclass"][0])
+    repo.write({"patches/port.schema.json": '{"title": "mine"}'})
+    assert drafted(repo).name == "compile"
+    assert (repo.path / "patches/port.schema.json").read_text() == '{"title": "mine"}'
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from porttool.cli import app
+from porttool.cli import app, main
 from porttool.commands.examples import EXAMPLES
 from porttool.plan.names import ports_above
 
@@ -64,6 +64,24 @@ def test_help_says_what_it_does_and_shows_the_examples(name):
     assert max(map(len, shown.splitlines())) <= 80
     for parameter in COMMANDS[name].params:
         assert getattr(parameter, "help", None), f"{name}: {parameter.name} says nothing"
+
+
+def test_a_named_command_is_the_only_one_that_is_built(make_port, monkeypatch, capsys):
+    repo, registered = make_port(), list(app.registered_commands)
+    monkeypatch.chdir(repo.path)
+    for words, shown in (
+        (["status"], "compile-it: not applied"),
+        (["status", "--help"], "porttool status --json"),
+        (["statsu"], "Did you mean"),
+        (["--help"], CliRunner().invoke(app, ["--help"], prog_name="porttool").output),
+        ([], "publish Push the review branch and open a pull request."),
+    ):
+        monkeypatch.setattr(sys, "argv", ["porttool", *words])
+        with contextlib.suppress(SystemExit):
+            main()
+        # Where lines are broken depends on the terminal.
+        assert " ".join(shown.split()) in " ".join("".join(capsys.readouterr()).split())
+        assert app.registered_commands == registered
 
 
 def test_a_shell_completes_commands_and_ports(make_port):

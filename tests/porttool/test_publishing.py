@@ -6,6 +6,7 @@ them can be had without an account.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,8 +16,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from porttool.apply import apply
+from porttool.cli import app
 from porttool.errors import NeedsPerson, PortError, RepositoryError
 from porttool.git.publish import NOTES
 from porttool.git.repo import open_repository
@@ -306,6 +309,20 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(lab):
     assert push_words == f"git push --force-with-lease={BRANCH}: origin {tip}:{BRANCH}"
     assert request.startswith("gh pr create")
     assert not (lab.repo.path / ".git/porttool").exists()
+
+
+def test_the_command_says_what_was_done_and_what_is_next(lab):
+    lab.make()
+    with contextlib.chdir(lab.repo.path):
+        refused = CliRunner().invoke(app, ["publish", "--remote", "upstream"])
+        planned = CliRunner().invoke(app, ["publish", "--dry-run", "--json"])
+        done = CliRunner().invoke(app, ["publish", "--quiet"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    answer = json.loads(planned.stdout)
+    assert (answer["outcome"], answer["pushed"], len(answer["commands"])) == ("not yet", False, 2)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"pushed to origin: port/{PORT} at ")
+    assert done.stdout.count("\n") == 1
 
 
 def test_nobody_is_asked_for_a_password_where_nobody_is(lab):

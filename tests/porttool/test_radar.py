@@ -461,7 +461,7 @@ def test_the_command_shows_a_table_json_and_a_page(make_repo: MakeRepo, tmp_path
     assert "\x1b" not in table.stdout
     assert "conflicts" in table.stdout
     assert table.stdout.rstrip().endswith(
-        f"1 unmerged branch on main {work.id('main')[:12]}: 1 conflicts"
+        f"1 unmerged branch on main {work.id('main')[:12]}: 1 in conflict"
     )
     answer = porttool("radar", "--repo", str(work.path), "--json")
     data = json.loads(answer.stdout)

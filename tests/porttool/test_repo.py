@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -449,3 +450,32 @@ def test_entry_tells_files_from_the_rest() -> None:
         False,
         False,
     ]
+
+
+def test_what_is_read_ahead_is_not_asked_for_again(make_repo: Any) -> None:
+    work = make_repo({"a/b/c.py": "x = 1\n", "a/d.py": "y = 1\n", "e/f.py": "z = 1\n"})
+    ids = [work.id("main")]
+    ids.append(work.commit({"a/b/c.py": "x = 2\n", "new/g.py": "g\n"}))
+    ids.append(work.commit({"e/f.py": None, "h": "h\n", "a/d.py": "y = 2\n"}))
+    wanted = [CommitId(id) for id in ids]
+    with open_repository(work.path) as repo:
+        facts = repo.commits([*wanted, wanted[0]])
+        assert [*facts] == wanted
+        trees = [commit.tree for commit in facts.values()]
+        pairs = list(pairwise(trees))
+        repo.read_ahead(pairs)
+        repo.close()
+        num_processes = repo.git.num_processes
+        found = [[change.path for change in repo.changed(*pair)] for pair in pairs]
+        assert [repo.tree_of(id) for id in wanted] == trees
+        assert repo.git.num_processes == num_processes
+    assert found == [["a/b/c.py", "new/g.py"], ["a/d.py", "e/f.py", "h"]]
+
+
+def test_many_commits_of_which_one_is_missing_are_refused(make_repo: Any) -> None:
+    work = make_repo({"a.py": "x = 1\n"})
+    with (
+        open_repository(work.path) as repo,
+        pytest.raises(RepositoryError, match="is not in this repository"),
+    ):
+        repo.commits([CommitId(work.id("main")), CommitId("0" * 40)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import io
 import os
@@ -162,6 +163,11 @@ SOURCES = Sources(
 )
 
 
+PICTURE = base64.b64decode(  # two black dots
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABAQAAAADcWUInAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
+)
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, NAMES)), None)
@@ -193,7 +199,9 @@ def opening(browser: Browser, tmp_path: Path) -> Iterator[Opening]:
         sources: Sources = SOURCES,
     ) -> Page:
         file = tmp_path / "review.html"
-        file.write_text(document(report, sources=sources), encoding="utf-8")
+        file.write_text(
+            document(report, sources=sources, pictures=[("drift", PICTURE)]), encoding="utf-8"
+        )
         page = context.new_page()
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.on("console", lambda message: wrong.append(message.text))
@@ -249,7 +257,7 @@ def _take_pictures(opening: Opening, scheme: str, repository: Path) -> None:
     for name, anchor in (("top", ""), ("sites", "#new")):
         page = opening(report, anchor, scheme, sources)
         taken = Image.open(io.BytesIO(page.screenshot()))
-        taken.quantize(64).save(IMAGES / f"review-{name}-{scheme}.png", optimize=True)
+        taken.quantize(256).save(IMAGES / f"review-{name}-{scheme}.png", optimize=True)
         page.close()
 
 
@@ -387,7 +395,8 @@ def test_what_a_reviewer_reads(opening: Opening) -> None:
     assert page.inner_text("#hunk-2 .body p:last-child") == "decided as site 1"
     assert page.inner_text("#hunk-3 .absent") == "Not carried over: onto does not have it."
     assert page.locator("#measured svg").get_attribute("role") == "img"
-    assert page.inner_text("#measured td") == "2"
+    assert page.locator("#measured td").text_content() == "2"
+    assert page.locator("#measured img").evaluate("picture => picture.naturalWidth") == 2
     assert "E assert 1 == 2" in str(page.text_content("#check-1 .log >> nth=1"))
 
 
@@ -405,7 +414,7 @@ def test_hostile_text_is_text(opening: Opening) -> None:
     page = opening(report)
     page.click("#unfold")
     assert page.locator("script").count() == 1
-    assert page.locator("img").count() == 0
+    assert page.locator("img").count() == 1  # the one that was measured
     text = page.inner_text("body")
     assert "<script>alert(1)</script><img src=x onerror=alert(2)>\\x1b[2J\\u202e" in text
     assert "\\udce9" in text

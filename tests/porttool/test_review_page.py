@@ -28,6 +28,8 @@ from typer.testing import CliRunner
 from porttool.cli import app
 from porttool.errors import PlanError
 from porttool.evidence import Bench, Measurement
+from porttool.git.checkout import pool_folder
+from porttool.git.commits import CommitId
 from porttool.git.repo import open_repository
 from porttool.report import LedgerEntry, Report, Rule, Site, Step, from_json, to_json
 from porttool.review.diff import Changes, Row, changed_rows, dedented, site_rows, word_marks
@@ -39,6 +41,7 @@ from porttool.review.numbers import find_site, numbered_sites
 from porttool.review.rules import rule_patch
 from porttool.review.serve import serve
 from porttool.review.sources import NO_SOURCES, Sides, Sources, read_sources
+from porttool.verifying.measures import kept_pictures
 
 LINES = ("def save(net):", "    return [net.sd()]  # now")
 
@@ -396,11 +399,28 @@ def test_the_command_writes_explains_and_refuses(ported: Path, tmp_path: Path) -
     for words, said in (
         (("--site", "9"), "there is no site 9"),
         (("--site", "1", "--markdown"), "--markdown and --site are ways to show the same"),
-        (("--html", str(tmp_path / "no" / "x.html")), "the page cannot be written there"),
+        (("--html", str(tmp_path / "no" / "x.html")), "x.html cannot be written"),
     ):
         code, answer = run(ported, *words)
         assert code == 2
         assert said in answer
+
+
+def test_pictures_of_measurements_are_read_where_they_were_made(ported: Path) -> None:
+    report = from_json(run(ported, "--json")[1])
+    tip = CommitId(report.tip)
+    with open_repository(ported) as repo:
+        assert kept_pictures(repo, report.port, tip) == ()
+        folder = pool_folder(repo) / "measures" / report.port / tip
+        for name, data in (
+            ("drift/curves.png", b"\x89PNG\r\n\x1a\n..."),
+            ("drift/page.png", b"<script>"),
+            ("bench/times.png", b"\x89PNG\r\n\x1a\n" + b"x" * (1 << 20)),
+        ):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        found = kept_pictures(repo, report.port, tip)
+    assert found == (("drift", b"\x89PNG\r\n\x1a\n..."),)
 
 
 def test_sources_are_read_where_they_are(ported: Path) -> None:

@@ -50,7 +50,7 @@ from coolrl_lost_cities.games.classic.engine import (
     layout,
     steps_one,
 )
-from coolrl_lost_cities.games.classic.kernel_options import INNER
+from coolrl_lost_cities.games.classic.kernel_options import INNER, KERNEL
 from coolrl_lost_cities.games.classic.rules import Rules
 
 BOTS = ("random", "discard_only", "safe_heuristic")
@@ -208,8 +208,8 @@ def _is_kept(lay: np.ndarray, state_R: np.ndarray, plan: _Plan, color: int, slot
     return better < plan.turns
 
 
-@njit(**INNER)
-def _heuristic_one(
+@njit(**KERNEL)
+def heuristic_one(
     lay: np.ndarray, state_R: np.ndarray, first_color: int, scratch_3C: np.ndarray
 ) -> int:
     """Return the action of ``safe_heuristic``; among equals, colors from ``first_color`` on win."""
@@ -321,7 +321,7 @@ def bot_one(  # noqa: PLR0917 -- kernels take no keywords
         return _random_one(actions_L, num_legal, words_B, b)
     if which == 1:
         return _discard_one(lay, state_R, words_B, b)
-    return _heuristic_one(lay, state_R, next_below(words_B, b, lay[L_COLORS]), scratch_3C)
+    return heuristic_one(lay, state_R, next_below(words_B, b, lay[L_COLORS]), scratch_3C)
 
 
 @njit(cache=True)

@@ -35,7 +35,7 @@ EXIT_ERROR = 2
 EXIT_NOT_ENOUGH, EXIT_DRIFT = 3, 4
 EXIT_INTERRUPTED = 130
 STOPPING = b"finishing this iteration, then stopping; Ctrl-C again stops at once\n"
-COMPILING = "compiling kernels, once for these sources (about a minute)"
+COMPILING = "compiling kernels, once for these sources (about half a minute)"
 
 app = typer.Typer(
     add_completion=False,

@@ -17,8 +17,10 @@ from coolrl_lost_cities.games.classic.deep_cfr.config import (
 from coolrl_lost_cities.games.classic.deep_cfr.encoding import encode_one, encoding_size
 from coolrl_lost_cities.games.classic.deep_cfr.inference import pack_network
 from coolrl_lost_cities.games.classic.deep_cfr.matches import play_all
+from coolrl_lost_cities.games.classic.deep_cfr.memory import NodeSamples, mask_bytes
 from coolrl_lost_cities.games.classic.deep_cfr.networks import build_network
 from coolrl_lost_cities.games.classic.deep_cfr.processes import start_process
+from coolrl_lost_cities.games.classic.deep_cfr.replay import build_memory
 from coolrl_lost_cities.games.classic.deep_cfr.trainer import DeepCFRTrainer
 from coolrl_lost_cities.games.classic.engine import layout, record_size
 
@@ -59,14 +61,14 @@ _SMALL = (
 def rehearse(config: DeepCFRConfig) -> None:
     """Go through one iteration and its matches, in a folder that is gone after.
 
-    With a second processor the matches are rehearsed beside the rest, in a process of its own: all
-    that is compiled is kept in files, and what one of the two has compiled the other one loads.
+    With a second processor matches, and more, are rehearsed beside it in a process of their own:
+    what is compiled is kept in files, and what one of the two has compiled the other one loads.
     """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         here = f"run.out={json.dumps(str(Path(folder)))}"
         config = config_from_mapping(config_to_mapping(config), "rehearsal", [*_SMALL, here])
         beside = len(os.sched_getaffinity(0)) > 1
-        process = start_process(_rehearse_matches, (config,), "rehearsal") if beside else None
+        process = start_process(_rehearse_rest, (config,), "rehearsal") if beside else None
         try:
             with DeepCFRTrainer(config) as trainer:
                 trainer.run_iteration()
@@ -80,12 +82,17 @@ def rehearse(config: DeepCFRConfig) -> None:
         _play(config)
 
 
-def _rehearse_matches(config: DeepCFRConfig) -> None:
+def _rehearse_rest(config: DeepCFRConfig) -> None:
     torch.set_num_threads(1)
     rules = build_rules(config.rules)
     # Of what both need this takes longest, and the traversals come to it last.
     state_R = np.zeros(record_size(rules), np.uint8)
     encode_one(layout(rules), state_R, 0, np.empty(encoding_size(rules), np.uint8))
+    # What else is compiled here makes both halves about as long.
+    memory = build_memory(rules, 1, np.random.default_rng(0))
+    widths = (memory.shape.limits_E.size, mask_bytes(rules.num_actions), memory.shape.max_legal)
+    features, legal, values = (np.zeros((1, width), np.uint8) for width in widths)
+    memory.add(NodeSamples(features, legal, values.astype(np.float32), np.ones(1, np.float32)))
     _play(config)
 
 
