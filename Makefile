@@ -1,4 +1,5 @@
-# Every target sets itself up: python3.11, git, make and a C++ compiler are all that has to be there.
+# Every target sets itself up: python3.11, git, make and a C++ compiler are all that has to be there,
+# and for `test` a Chromium, which is installed where that is possible.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin

@@ -145,7 +145,7 @@ def _drift_blocks(drift: Drift) -> list[str]:
 
 def _setting(taken: Measurement) -> str:
     parts = [part for part in (taken.what, taken.machine) if part]
-    return _sentence(_shown("; ".join(parts))) if parts else ""
+    return f"Setting: {_shown('; '.join(parts))}." if parts else ""
 
 
 def _sentence(text: str) -> str:

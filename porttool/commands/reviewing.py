@@ -217,7 +217,10 @@ def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> No
             show_json({"ports": [port.as_dict() for port in found]})
             return
         if not found:
-            say("there is no port under patches/", "next: porttool demo DIR shows one at work")
+            say(
+                "there is no port under patches/",
+                "next: porttool init COMMIT drafts one; porttool demo DIR shows one at work",
+            )
         import datetime
 
         from porttool.overview import overview, standing_verdict

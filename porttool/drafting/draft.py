@@ -18,7 +18,12 @@ from porttool.drafting.switches import (
     is_loaded,
     propose_switch,
 )
-from porttool.drafting.wrapping import Possible, lessons_by_wrapper, possible_wrappers
+from porttool.drafting.wrapping import (
+    Possible,
+    lesson_by_class,
+    lessons_by_wrapper,
+    possible_wrappers,
+)
 from porttool.errors import PlanError, PortError
 from porttool.experiment import find_experiment
 from porttool.frozen import dataclass
@@ -33,6 +38,7 @@ from porttool.report import counted
 from porttool.source.syntax import Source, parse_source
 from porttool.survey import decide_sites
 from porttool.workbench import Workbench
+from porttool.wrappers import Wrapper, known_wrapper
 
 Progress = Callable[[str], None]
 
@@ -41,18 +47,23 @@ Progress = Callable[[str], None]
 class Learned:
     """What one wrapper explains of an experiment: how many objects it wraps, and by which rules."""
 
-    callee: str
+    wrapper: Wrapper
     num_seeds: int
     num_rules: int
+
+    @property
+    def callee(self) -> str:
+        """Return the wrapper's name in full."""
+        return self.wrapper.callee
 
 
 @dataclass(frozen=True)
 class Draft:
     """Everything that goes into a drafted `port.yaml`, and what a person should know about it.
 
-    `learned` is what is wrapped, the most first; where that is nothing, `possible` is what may be a
-    wrapper that porttool does not know. `num_open` is the number of questions that `apply` will
-    ask. `refused` says why onto's sites could not be decided, or nothing be learned.
+    `learned` is what is wrapped, the most first; where no known wrapper is among it, `possible` is
+    what may be one that porttool does not know. `num_open` is the number of questions that `apply`
+    will ask. `refused` says why onto's sites could not be decided, or nothing be learned.
     """
 
     name: str
@@ -125,6 +136,13 @@ class _Seen:
     refused: str = ""
 
 
+def wrapper_values(wrapper: Wrapper) -> dict[str, str]:
+    """Return what a plan has to say of a wrapper: its name, and all that is not known of that."""
+    if known_wrapper(wrapper.callee) is not None:
+        return {"callee": wrapper.callee}
+    return {"callee": wrapper.callee, "unwrap": wrapper.unwrap, "prefix": wrapper.prefix}
+
+
 def _because(refused: str) -> str:
     return f" ({refused})" if refused else ""
 
@@ -162,17 +180,19 @@ def draft_port(
         lessons, refused = lessons_by_wrapper(quarantine, plan, experiment)
         if not lessons:
             possible = possible_wrappers(*experiment.sides(quarantine))
-            return replace(draft, refused=refused, possible=possible)
+            draft = replace(draft, refused=refused, possible=possible)
+            by_class = (lesson_by_class(quarantine, plan, experiment, one) for one in possible)
+            lessons = [lesson for lesson in by_class if lesson is not None][:1]
+        if not lessons:
+            return draft
         lesson = lessons[0]
-        plan = _plan(repo, name, origin, mainline, {"wrapper": {"callee": lesson.wrapper.callee}})
+        plan = _plan(repo, name, origin, mainline, {"wrapper": wrapper_values(lesson.wrapper)})
         bench = Workbench(repo, quarantine, plan, experiment, origin.onto, origin.onto_id)
         progress(f"finding the same places on {origin.onto}")
         seen = _seen(bench, lesson)
         draft = replace(
             draft,
-            learned=tuple(
-                Learned(one.wrapper.callee, len(one.seeds), len(one.rules)) for one in lessons
-            ),
+            learned=tuple(Learned(one.wrapper, len(one.seeds), len(one.rules)) for one in lessons),
             num_open=seen.num_open,
             refused=seen.refused,
         )

@@ -85,6 +85,11 @@ def _wrapper(draft: Draft) -> Iterator[str]:
     yield "wrapper:"
     yield f"  callee: {_scalar(first.callee)}"
     row = known_wrapper(first.callee)
+    if row is None:
+        wrapper = first.wrapper
+        yield f"  unwrap: {_scalar(wrapper.unwrap)}" + _look("told from its constructor")
+        yield f"  prefix: {_scalar(wrapper.prefix)}" + _look("what its state_dict's keys gain")
+        yield "  # methods: [state_dict, load_state_dict]  # whose results differ, if not all do"
     if row is not None and row.unwrap:
         yield f"  # unwrap: {row.unwrap}  # known of this wrapper"
     if row is not None and row.prefix:

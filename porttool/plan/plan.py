@@ -53,8 +53,8 @@ PORTS_FOLDER = names.PORTS_FOLDER
 RESOLUTIONS_FOLDER = "resolutions"
 RESOLUTION_SUFFIX = ".resolution"
 _WRITE_ONE = (
-    f"write {PORTS_FOLDER}/NAME/{PLAN_NAME}; a complete one with comments is in what "
-    f"`porttool demo DIR` writes: DIR/{PORTS_FOLDER}/torch-compile/{PLAN_NAME}"
+    f"porttool init COMMIT, or write {PORTS_FOLDER}/NAME/{PLAN_NAME}; a complete one with comments "
+    f"is in what `porttool demo DIR` writes: DIR/{PORTS_FOLDER}/torch-compile/{PLAN_NAME}"
 )
 MAX_BYTES = 1 << 20
 

@@ -218,7 +218,9 @@ def _check_branch(
             why="what would be replaced could be somebody's work",
             next=f"git fetch {shlex.quote(remote.name)}, then the same command again",
         )
-    listing = repo.git.run("rev-list", seen, f"^{report.tip}", f"^{report.onto_id}", "--").out
+    # A commit that was picked onto the new branch is in it, under another id.
+    gone = ("--right-only", "--cherry-pick", f"{report.tip}...{seen}", f"^{report.onto_id}")
+    listing = repo.git.run("rev-list", *gone, "--").out
     for id in listing.decode().split():
         commit = repo.commit(CommitId(id))
         if (PORT, report.port) not in trailers(commit.message) and not _on_onto(repo, report, id):

@@ -11,7 +11,7 @@ from porttool.frozen import dataclass
 from porttool.report import UP_TO_DATE, Look, Report, Site, Standing, counted, next_step
 from porttool.review import facts
 from porttool.review.decisions import MOST_OPEN, Shown, ledger, shown, sites
-from porttool.review.markup import NOTHING, Html, code, join, link, prose, tag, text
+from porttool.review.markup import NOTHING, Html, code, join, lines, link, prose, tag, text
 from porttool.review.numbers import Numbered, numbered_sites
 from porttool.review.sources import NO_SOURCES, Sources
 from porttool.review.text import look_place, proof_sentence
@@ -239,9 +239,7 @@ def _sections(on: Shown, pictures: Sequence[facts.Picture]) -> Iterable[_Section
     every = numbered_sites(report)
     asked = [(n, s) for n, s in every if s.action == "ask"]
     new = [(n, s) for n, s in every if not s.known and s.action == "rewrite"]
-    answers = (
-        tag("pre", text("\n".join(report.answers)), class_="log") if report.answers else NOTHING
-    )
+    answers = tag("pre", lines(report.answers), class_="log") if report.answers else NOTHING
     paste = Html(tag("p", text("Add to "), code("port.yaml"), text(":")) + answers)
     yield _Section(
         "asks",

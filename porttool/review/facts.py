@@ -10,7 +10,7 @@ from porttool.evidence import Bench, Measurement, shown_interval
 from porttool.report import Check, Report, Seed, counted
 from porttool.review.decisions import item
 from porttool.review.figure import interval
-from porttool.review.markup import NOTHING, Html, code, join, path, prose, table, tag, text
+from porttool.review.markup import NOTHING, Html, code, join, lines, path, prose, table, tag, text
 from porttool.review.rules import semantic_patch
 from porttool.review.text import place, proof_sentence
 
@@ -91,7 +91,7 @@ def checks(report: Report) -> Html:
 def _check(number: int, check: Check) -> Html:
     said = "\n".join(check.tail)
     command = tag("pre", text(" ".join(check.command)), class_="log") if check.command else NOTHING
-    log = tag("pre", _lines(check.tail), class_="log") if said.strip() else NOTHING
+    log = tag("pre", lines(check.tail), class_="log") if said.strip() else NOTHING
     quiet = tag("p", text("It said nothing."), class_="absent") if not (command or log) else NOTHING
     return item(
         f"check-{number}",
@@ -108,10 +108,6 @@ def _seconds(seconds: float) -> str:
     if seconds < 99.5:
         return f"{seconds:.1f} s"
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
-
-
-def _lines(lines: Iterable[str]) -> Html:
-    return join(Html(f"{text(line)}\n") for line in lines)
 
 
 def measured(report: Report, pictures: Sequence[Picture] = ()) -> Html:
@@ -132,9 +128,8 @@ def measured(report: Report, pictures: Sequence[Picture] = ()) -> Html:
         parts += [*_bench(evidence.bench), *_pictures("bench", pictures)]
     if evidence.drift is not None:
         drift = evidence.drift
-        detail = prose(f": {drift.detail}") if drift.detail else NOTHING
-        parts.append(tag("h3", text("Drift: "), text(drift.verdict)))
-        parts += [tag("p", text(drift.verdict), detail), _taken(drift.taken)]
+        detail = tag("p", prose(drift.detail)) if drift.detail else NOTHING
+        parts += [tag("h3", text(f"Drift: {drift.verdict}")), detail, _taken(drift.taken)]
         parts += _pictures("drift", pictures)
     return join(parts)
 
@@ -165,19 +160,19 @@ def _taken(taken: Measurement) -> Html:
 def _markdown(words: str) -> Html:
     """Return a Markdown text: its tables as tables, everything else as it stands."""
     parts: list[Html] = []
-    lines = words.splitlines()
-    while lines:
-        is_row = lines[0].lstrip().startswith("|")
+    left = words.splitlines()
+    while left:
+        is_row = left[0].lstrip().startswith("|")
         end = next(
-            (n for n, line in enumerate(lines) if line.lstrip().startswith("|") != is_row),
-            len(lines),
+            (n for n, line in enumerate(left) if line.lstrip().startswith("|") != is_row),
+            len(left),
         )
-        block, lines = lines[:end], lines[end:]
+        block, left = left[:end], left[end:]
         if is_row and len(block) > 2 and not set(block[1]) - set("|-: "):
             head, *rows = ([cell.strip() for cell in _cells(line)] for line in block)
             parts.append(table(head, [[prose(cell) for cell in row] for row in rows[1:]]))
         elif any(line.strip() for line in block):
-            parts.append(tag("pre", _lines(block), class_="log"))
+            parts.append(tag("pre", lines(block), class_="log"))
     return join(parts)
 
 
@@ -187,8 +182,8 @@ def _cells(line: str) -> list[str]:
 
 def rules(report: Report) -> Html:
     """Return the learned rules as a semantic patch."""
-    lines = semantic_patch(report).split("\n")
-    return tag("pre", *(_rule_line(line) for line in lines), class_="diff rules")
+    patch = semantic_patch(report).split("\n")
+    return tag("pre", *map(_rule_line, patch), class_="diff rules")
 
 
 def _rule_line(line: str) -> Html:

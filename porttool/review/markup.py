@@ -19,6 +19,11 @@ def text(words: str, limit: int = _LIMIT) -> Html:
     return Html(html.escape(visible(short(words, limit))))
 
 
+def lines(texts: Iterable[str]) -> Html:
+    """Return lines of anybody's text, each ended as `pre` shows it."""
+    return join(Html(f"{text(line)}\n") for line in texts)
+
+
 def tag(name: str, *content: Html, **attributes: str | int | bool | None) -> Html:
     """Return an element; `class_` and the like lose their last `_`, others turn `_` into `-`.
 

@@ -46,6 +46,9 @@ class _Server(HTTPServer):
         self.path = f"/{secrets.token_urlsafe(18)}/"
         self.num_fetched = 0
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a browser that went away half-way is still waited for."""
+
     @property
     def host(self) -> str:
         return f"{HOST}:{self.server_port}"

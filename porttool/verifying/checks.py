@@ -44,6 +44,13 @@ _DROPPED = (
     "PYTEST_ADDOPTS",
     "VIRTUAL_ENV",
 )
+# The folders in which packages keep their name and version; to read them is ten times as slow.
+_INSTALLED = """\
+import os, sys
+print(sys.version, sys.prefix)
+for path in filter(os.path.isdir, sys.path[1:]):
+    print(path, sorted(name for name in os.listdir(path) if name.endswith(("-info", "-link", ".pth"))))
+"""
 _TIME_LIMIT = "ended after its time limit"
 _KILLED = "killed by"
 _PLAIN_OUTPUT = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
@@ -136,13 +143,10 @@ def workplace(
 
 def surroundings_of(python: Path) -> str:
     """Return a digest of an interpreter, its version and its installed packages, "" for none."""
-    asked = "import sys, importlib.metadata as m; print(sys.version, sys.prefix); " + (
-        "print(sorted((d.metadata['Name'] or '', d.version or '') for d in m.distributions()))"
-    )
     variables = {key: value for key, value in environment().items() if key not in _DROPPED}
     try:
         done = subprocess.run(
-            [python, "-c", asked],
+            [python, "-c", _INSTALLED],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,

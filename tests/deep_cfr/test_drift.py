@@ -241,13 +241,11 @@ def test_two_drift_checks_never_write_to_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_where_nothing_is_compiled_nothing_is_said(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nothing_is_compiled_nothing_is_said(small: Path, tmp_path: Path) -> None:
     """Otherwise two eager runs would be called free of drift."""
-    monkeypatch.setattr(torch._dynamo.config, "disable", True)  # by TORCHDYNAMO_DISABLE=1
     out = tmp_path / "drift"
-    done = CliRunner().invoke(app, ["drift", "--config", str(small), "--out", str(out)])
+    with torch._dynamo.config.patch(disable=True):  # what TORCHDYNAMO_DISABLE=1 sets at the start
+        done = CliRunner().invoke(app, ["drift", "--config", str(small), "--out", str(out)])
     assert done.exit_code == 2
     *_, line = done.stderr.splitlines()
     assert line == f"lost-cities-deep-cfr: error: {NothingCompiled()}"

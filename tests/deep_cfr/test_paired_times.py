@@ -18,7 +18,8 @@ def simulated(
     return list(off), list(on)
 
 
-@pytest.mark.parametrize(("effect", "pairs"), [(-0.05, 8), (0.0, 8), (0.08, 8), (0.0, 20)])
+# Another effect only shifts the logarithms, and with them the interval.
+@pytest.mark.parametrize(("effect", "pairs"), [(0.08, 8), (-0.05, 20)])
 def test_the_interval_covers_the_effect_95_times_in_100(effect: float, pairs: int) -> None:
     rng = np.random.default_rng(1)
     covered = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import textwrap
 from pathlib import Path
@@ -260,16 +261,39 @@ def test_the_wrapper_is_found_in_the_diff(make_repo, name, callee, objects):
     assert plan_of(repo, "it")["wrapper"]["callee"] == callee
 
 
-def test_a_wrapper_of_the_projects_own_is_no_guess(make_repo):
-    repo = case(make_repo, "ema_in_one_file")
+@pytest.mark.parametrize(
+    ("name", "callee", "outcome"),
+    [
+        ("ema_in_one_file", "train.EMA", "dry-run"),
+        ("ema_relative", "project.ema.EMA", "dry-run"),
+    ],
+)
+def test_a_wrapper_of_the_projects_own_is_told_from_its_class(make_repo, name, callee, outcome):
+    repo = case(make_repo, name)
     draft = drafted(repo, "experiments/it", onto="trunk")
+    assert plan_of(repo, "it")["wrapper"] == {
+        "callee": callee,
+        "unwrap": "model",
+        "prefix": "model.",
+    }
+    looks = [line for line in port_text(draft).splitlines() if "# look: " in line]
+    assert [line for line in looks if line.startswith(("  unwrap:", "  prefix:"))] != []
+    assert dry_run(repo, "it").outcome == outcome
+
+
+def test_a_wrapper_that_nothing_tells_of_is_no_guess(make_repo):
+    files = {"train.py": train(), "away.py": "class Away:\n    def __init__(self, *nets): ...\n"}
+    wrapped = files["train.py"].replace("nn.Linear(4, 3)", "Away(nn.Linear(4, 3))")
+    repo = stale(make_repo, files, {"train.py": f"from away import Away\n{wrapped}"})
+    draft = drafted(repo)
     text = port_text(draft)
-    assert "wrapper" not in plan_of(repo, "it")
-    assert "switch" not in plan_of(repo, "it")
+    assert {"wrapper", "switch"} & set(plan_of(repo)) == set()
     assert draft.learned == ()
-    assert "# wrapper:\n#   callee: " in text
-    assert draft.possible[0].callee.endswith("EMA")
-    assert f"puts {draft.possible[0].callee} around" in text
+    assert [one.callee for one in draft.possible] == ["away.Away"]
+    assert re.search(
+        r"train.py:\d+ puts away.Away around nn.Linear\(4, 3\).\n# wrapper:\n#   callee: away.Away",
+        text,
+    )
 
 
 def test_which_settings_is_a_persons_choice(make_repo):

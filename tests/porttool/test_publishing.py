@@ -272,6 +272,21 @@ def test_what_somebody_else_committed_is_never_thrown_away(lab, tmp_path):
     assert lab.there()[BRANCH] == theirs
 
 
+def test_what_was_kept_on_a_branch_made_again_is_no_loss(lab):
+    lab.make()
+    lab.repo.switch(f"port/{PORT}")
+    lab.repo.commit({"mine.txt": "mine\n"}, "mine")
+    lab.repo.switch("main")
+    lab.publish(unverified=True)
+    lab.repo.commit({"README.md": "moved on\n"}, "moved on")
+    with contextlib.chdir(lab.repo.path):
+        kept = CliRunner().invoke(app, ["refresh", "--keep"])
+    assert kept.exit_code == 0, kept.output
+    lab.publish(unverified=True)
+    assert lab.there()[BRANCH] == lab.repo.id(f"port/{PORT}")
+    assert lab.repo.show(f"port/{PORT}", "mine.txt") == b"mine\n"
+
+
 def test_a_push_between_the_look_and_the_push_is_seen(lab, tmp_path):
     tip = lab.make()
     lab.publish()

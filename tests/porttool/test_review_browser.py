@@ -223,6 +223,16 @@ def focused(page: Page) -> str:
     return str(page.evaluate("document.activeElement.closest('details')?.id ?? ''"))
 
 
+def unfolded(page: Page) -> Page:
+    """Unfold everything, and have it drawn where it is out of sight too."""
+    page.click("#unfold")
+    page.evaluate(
+        "document.styleSheets[0].insertRule('.item, .file { content-visibility: visible }',"
+        " document.styleSheets[0].cssRules.length)"
+    )
+    return page
+
+
 def shown(page: Page) -> list[str]:
     every = page.evaluate("items.filter((i) => i.checkVisibility()).map((i) => i.id)")
     return [str(id) for id in every]
@@ -230,8 +240,7 @@ def shown(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(opening: Opening, scheme: str) -> None:
-    page = opening(scheme=scheme)
-    page.click("#unfold")
+    page = unfolded(opening(scheme=scheme))
     page.evaluate("document.getElementById('then').open = true")
     found = Axe().run(page).response["violations"]
     serious = [
@@ -380,7 +389,11 @@ def test_what_a_reviewer_reads(opening: Opening) -> None:
     assert page.title() == "compile-it onto main: failed"
     assert page.inner_text(".card.failed") == "verdict\nfailed\n1 of 2 checks failed: tests"
     assert page.inner_text(".callout").startswith("check\ntests: exit code 1")
-    page.click("#unfold")
+    unfolded(page)
+    assert page.inner_text("#asks .log").splitlines() == [
+        "answers:",
+        '  "asked": rewrite  # or: skip',
+    ]
     assert page.inner_text("#site-2 .diff .add").strip() == (
         '+    queue.put({"net": [clean(net.state_dict()) for net in self.nets]})'
     )
@@ -411,8 +424,7 @@ def test_hostile_text_is_text(opening: Opening) -> None:
         sites=(site(1, 0, key=HOSTILE, path=HOSTILE, text=HOSTILE, steps=(Step(HOSTILE),)),),
         checks=(Check(HOSTILE, "failed", 1.0, HOSTILE, (HOSTILE,), (long, HOSTILE)),),
     )
-    page = opening(report)
-    page.click("#unfold")
+    page = unfolded(opening(report))
     assert page.locator("script").count() == 1
     assert page.locator("img").count() == 1  # the one that was measured
     text = page.inner_text("body")

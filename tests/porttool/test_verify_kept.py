@@ -192,9 +192,6 @@ def test_an_interpreter_is_told_by_what_is_installed_for_it(tmp_path: Path) -> N
     assert bare == surroundings_of(python) != ""
     (packages,) = (tmp_path / "one" / "lib").glob("python*/site-packages")
     (packages / "thing-1.0.dist-info").mkdir()
-    (packages / "thing-1.0.dist-info" / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n"
-    )
     assert surroundings_of(python) not in (bare, "")
     assert surroundings_of(tmp_path / "none") == ""
 
