@@ -49,7 +49,8 @@ _INSTALLED = """\
 import os, sys
 print(sys.version, sys.prefix)
 for path in filter(os.path.isdir, sys.path[1:]):
-    print(path, sorted(name for name in os.listdir(path) if name.endswith(("-info", "-link", ".pth"))))
+    names = sorted(os.listdir(path))
+    print(path, [name for name in names if name.endswith(("-info", "-link", ".pth"))])
 """
 _TIME_LIMIT = "ended after its time limit"
 _KILLED = "killed by"

@@ -92,15 +92,18 @@ def test_cleaning_takes_the_prefix_off_the_front_only() -> None:
     assert list(_clean_state_dict(state_dict)) == ["a", "b._orig_mod.c", "d"]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_round_has_every_pair_of_settings() -> None:
+    assert sorted(pairwise(ROUND)) == sorted(itertools.permutations(SETTINGS, 2))
+
+
+# In bf16 every setting writes one checkpoint and goes on from one.
+@pytest.mark.parametrize(("precision", "settings"), [("fp32", ROUND), ("bf16", ROUND[:4])])
 def test_a_run_resumes_with_any_other_setting(
-    config_in: Made, tmp_path: Path, precision: str
+    config_in: Made, tmp_path: Path, precision: str, settings: tuple[str, ...]
 ) -> None:
-    pairs = list(pairwise(ROUND))
-    assert sorted(pairs) == sorted(itertools.permutations(SETTINGS, 2))
     latest = tmp_path / "run" / "latest.pt"
     stored: dict[str, Any] = {}
-    for iteration, name in enumerate(ROUND, start=1):
+    for iteration, name in enumerate(settings, start=1):
         before = counters["stats"]["unique_graphs"]
         config = config_in(
             "run", *SETTINGS[name], f"run.precision={precision}", "network.shared_seats=true"

@@ -216,9 +216,7 @@ def test_a_run_that_fell_back_to_eager_proves_nothing(small: Path, tmp_path: Pat
     assert reason in line
 
 
-def test_a_drift_check_waits_for_nobody_and_measures_beside_nobody(
-    small: Path, tmp_path: Path
-) -> None:
+def test_a_drift_check_measures_beside_nobody(small: Path, tmp_path: Path) -> None:
     with compute_lock.compute_lock(), pytest.raises(compute_lock.ComputeLocked, match="process "):
         measure_drift(config(small), tmp_path / "drift", lambda _: None)
     assert [path.name for path in (tmp_path / "drift").iterdir()] == [".lock"]

@@ -181,3 +181,13 @@ def test_a_command_line_says_what_is_benched() -> None:
         what_to_bench("trainer", [], words[1:])
     with pytest.raises(WrongBench, match="call it once for each"):
         what_to_bench("inference", words, [])
+
+
+def test_the_keys_of_a_sweep_need_no_quotes() -> None:
+    words = ["bench", "--sweep", "network.hidden_size=512,1024", "network.num_layers=3,6"]
+    done = CliRunner().invoke(app, [*words, "--target", "inference"])
+    assert done.exit_code == 2
+    assert "--sweep is of iterations" in done.stderr
+    done = CliRunner().invoke(app, ["bench", *words[3:]])
+    assert done.exit_code == 2
+    assert "error: network.num_layers=3,6: stands by itself" in done.stderr

@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import os
 import signal
@@ -136,7 +137,7 @@ def test_workers_live_on_and_take_new_weights(one_worker):
     networks = some_networks(small_config(), 4)
     pids = one_worker.pids
     one_worker.push_weights(payload(networks[:2] * 2))
-    first = one_worker.collect(SPEC)
+    first = copy.deepcopy(one_worker.collect(SPEC))
     assert_same(one_worker.collect(SPEC), first)
     expected = in_process(small_config(), networks[2:])
     one_worker.push_weights(payload(networks[2:] * 2))
@@ -246,12 +247,16 @@ def test_a_worker_without_the_weights_that_are_meant_says_so(one_worker, monkeyp
         one_worker.collect(SPEC)
 
 
-def test_samples_stay_as_they_are_when_more_are_collected(one_worker):
+def test_samples_lie_where_those_before_lay(one_worker):
     networks = some_networks(small_config())
     one_worker.push_weights(payload(networks * 2))
-    first = one_worker.collect(SPEC)
-    one_worker.collect(dataclasses.replace(SPEC, first_id=500))
-    assert_same(first, in_process(small_config(), networks))
+    larger = one_worker.collect(dataclasses.replace(SPEC, num_traversals=40))
+    found = one_worker.collect(SPEC)
+    assert_same(found, in_process(small_config(), networks))
+    for part in ("advantage", "strategy"):
+        for field in dataclasses.fields(found.advantage):
+            old, new = (getattr(getattr(one, part), field.name) for one in (larger, found))
+            assert np.shares_memory(old, new)
 
 
 def test_closing_ends_a_worker_that_does_not_follow(monkeypatch):

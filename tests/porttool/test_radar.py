@@ -68,8 +68,9 @@ def test_without_branches_there_is_nothing_to_see(make_repo: MakeRepo) -> None:
     assert (found.branches, found.line, found.left_out) == ((), (), ())
 
 
-def test_a_commit_is_picked_onto_the_tip(make_repo: MakeRepo) -> None:
-    work = make_repo({"a": TEXT, "b": TEXT})
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_a_commit_is_picked_onto_the_tip(make_repo: MakeRepo, object_format: str) -> None:
+    work = make_repo({"a": TEXT, "b": TEXT}, object_format=object_format)
     work.switch("x", "main")
     first = work.commit({"a": with_line(1, "theirs")}, "one")
     second = work.commit({"b": with_line(1, "theirs")}, "two")

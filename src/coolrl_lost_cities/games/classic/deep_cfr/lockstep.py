@@ -244,15 +244,15 @@ def advance(run: Run, rows: Rows, count: int, advantages_BA: F32, values_BA: F32
     Returns how many rows that has; 0 when the traversals are done. A negative `count` begins.
     `values_BA` has no columns where no value network was asked.
     """
-    begins = count < 0
-    for b in range(len(run.games.waiting_G) if begins else count):
-        g = b
-        if not begins:
-            g = run.game_B[b]
-            run.tally[_WAITING + run.games.waiting_G[g]] -= 1
-            _take_action(run, rows, g, advantages_BA[b], values_BA[b])
-            run.tally[ROWS] += 1
-            run.tally[NODES] += 1
+    if count < 0:
+        for g in range(len(run.games.waiting_G)):
+            _run_to_decision(run, rows, g)
+    for b in range(count):
+        g = run.game_B[b]
+        run.tally[_WAITING + run.games.waiting_G[g]] -= 1
+        _take_action(run, rows, g, advantages_BA[b], values_BA[b])
+        run.tally[ROWS] += 1
+        run.tally[NODES] += 1
         _run_to_decision(run, rows, g)
     return _lay_out(run, rows)
 

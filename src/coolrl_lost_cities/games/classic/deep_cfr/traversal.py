@@ -286,21 +286,28 @@ def _value_samples(rows: Rows, chosen: I64, buffers: TraversalBuffers) -> NodeSa
     )
 
 
-def concatenate(parts: Sequence[TraversalSamples]) -> TraversalSamples:
-    """Join samples of consecutive ranges of ids, given in the order of the ids."""
+def concatenate(
+    parts: Sequence[TraversalSamples], buffers: TraversalBuffers | None = None
+) -> TraversalSamples:
+    """Join samples of consecutive ranges of ids, given in the order of the ids.
 
-    def joined(samples: list[NodeSamples]) -> NodeSamples:
-        return NodeSamples(
-            *(
-                np.concatenate([getattr(part, field.name) for part in samples])
-                for field in fields(NodeSamples)
-            )
-        )
+    With `buffers` what comes back is good until these are used again.
+    """
+    buffers = TraversalBuffers() if buffers is None else buffers
+
+    def joined(name: str) -> NodeSamples:
+        arrays = []
+        for member in fields(NodeSamples):
+            pieces = [getattr(getattr(part, name), member.name) for part in parts]
+            count, width = sum(map(len, pieces)), pieces[0].shape[1:]
+            out = buffers.array(f"joined {name} {member.name}", count, width, pieces[0].dtype)
+            arrays.append(np.concatenate(pieces, out=out[:count]))
+        return NodeSamples(*arrays)
 
     return TraversalSamples(
-        advantage=joined([part.advantage for part in parts]),
-        strategy=joined([part.strategy for part in parts]),
-        values=joined([part.values for part in parts]),
+        advantage=joined("advantage"),
+        strategy=joined("strategy"),
+        values=joined("values"),
         counters=Counters(
             *(
                 sum(getattr(part.counters, field.name) for part in parts)

@@ -193,6 +193,7 @@ class TraversalPool:
         if clients is not None and len(clients) != num_workers:
             raise ValueError(f"got {len(clients)} clients, expected one a worker: {num_workers}")
         self._version = 0
+        self._buffers = TraversalBuffers()
         self._weights = SharedObject()
         self._workers: list[_Worker] = []
         for index in range(num_workers):
@@ -223,15 +224,16 @@ class TraversalPool:
     def collect(self, spec: TraversalSpec) -> TraversalSamples:
         """Run the traversals and return their samples in order of their ids.
 
-        Raises WorkerFailed with the traceback when a worker raised, WorkerLostServer when that was
-        its inference server's fault, WorkerDied when one is gone.
+        The samples are good until the next call. Raises WorkerFailed with the traceback when a
+        worker raised, WorkerLostServer when that was its inference server's fault, WorkerDied when
+        one is gone.
         """
         chunks = split_spec(spec, len(self._workers))
         for index, chunk in enumerate(chunks):
             self._send(index, _Job(self._version, chunk))
         answers = zip(self._workers, self._answers(len(chunks)), strict=False)
-        # Joining copies: what is returned does not change with the next call.
-        return concatenate([worker.samples.get(receipt) for worker, receipt in answers])
+        parts = [worker.samples.get(receipt) for worker, receipt in answers]
+        return concatenate(parts, self._buffers)
 
     @property
     def pids(self) -> list[int | None]:
