@@ -108,12 +108,12 @@ def test_a_drift_check_goes_on_where_it_was_ended(small: Path, tmp_path: Path) -
     first = out / "seed_0000_off"
 
     process = started(small, out)
-    lines = heard(process.stderr, "seed 0, compile on: iteration 2/40")
+    lines = heard(process.stderr, "seed 1, compile off: iteration 2/40")
     process.kill()
     process.communicate()
-    assert "seed 0, compile off: finished iteration 40 of 40\n" in lines
+    assert "seed 0, compile on: finished iteration 40 of 40\n" in lines
     wait_until_free(out)  # the run that is left has nobody to speak to, and stops by itself
-    assert not is_complete(paired_runs(config(small), out)[1])
+    assert not is_complete(paired_runs(config(small), out)[2])
     assert not (out / "drift.json").exists()
     kept = (first / "metrics.jsonl").read_bytes()
 
@@ -123,7 +123,8 @@ def test_a_drift_check_goes_on_where_it_was_ended(small: Path, tmp_path: Path) -
     assert "gradients against float64: measured already" in said
     assert "parameters with GELU: measured already" in said
     assert "seed 0, compile off: complete, not run again" in said
-    assert "seed 0, compile on: goes on from its latest checkpoint" in said
+    assert "seed 0, compile on: complete, not run again" in said
+    assert "seed 1, compile off: goes on from its latest checkpoint" in said
     assert "seed 1, compile on: finished iteration 40 of 40" in said
     assert (first / "metrics.jsonl").read_bytes() == kept
     assert "not enough games: 40 iterations a run, at least 100" in shown
