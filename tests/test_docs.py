@@ -263,7 +263,8 @@ def run(part: Part, start: Path, room: Path) -> None:
 
 def read(command: str) -> None:
     """Check that what a command names is there, without running it."""
-    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    # A shell takes a backslash and the end of its line out; shlex keeps the end.
+    words = shlex.shlex(command.replace("\\\n", ""), posix=True, punctuation_chars=True)
     words.whitespace_split = True
     calls: list[list[str]] = [[]]
     for word in words:
