@@ -94,15 +94,19 @@ def test_what_compiles_nothing_proves_nothing(config: DeepCFRConfig) -> None:
     found = gradient_error(config, eager_arm())
     assert (found.graphs, found.times, found.holds) == (0, 1.0, False)
     run = gelu_run(config, eager_arm(), 3, lambda _: None)
-    assert (run.graphs, run.largest, run.holds) == (0, 0.0, False)
+    assert (run.graphs, set(run.apart.values()), run.holds) == (0, {0.0}, False)
 
 
 def test_a_smooth_network_ends_up_the_same(config: DeepCFRConfig) -> None:
     said: list[str] = []
     found = gelu_run(config, compiled_arm(config), STEPS, said.append)
     assert found.graphs > 0
-    assert 0 < found.largest <= LIMIT
+    assert 0 < found.apart[found.worst] <= LIMIT
     assert found.holds
+    # Rounding in float32 is seen, and is no reason for a wider limit on a network as small as this.
+    assert all(
+        rounding > 0 and found.limit(name) == LIMIT for name, rounding in found.rounding.items()
+    )
     assert all(moved > 0.05 for moved in found.moved.values())  # they had every chance to part
     assert said[1] == "500 steps with GELU, advantage, compile on"
 
@@ -110,5 +114,5 @@ def test_a_smooth_network_ends_up_the_same(config: DeepCFRConfig) -> None:
 def test_changed_parameters_are_found(config: DeepCFRConfig) -> None:
     found = gelu_run(config, compiled_with(slightly_larger), 50, lambda _: None)
     assert found.graphs > 0
-    assert found.largest > LIMIT
+    assert found.apart[found.worst] > LIMIT
     assert not found.holds

@@ -9,7 +9,7 @@ where it stopped.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,7 @@ def _claims(
     path = out / CLAIMS
     values = config_to_mapping(config)
     basis = {section: values[section] for section in _SECTIONS} | {
+        "measures": [field.name for kind in (GradientError, GeluRun) for field in fields(kind)],
         "seed": config.run.seed,
         "device": config.run.device,
         "precision": config.run.precision,
