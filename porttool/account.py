@@ -107,8 +107,9 @@ def _rules(decided: Decided) -> tuple[told.Rule, ...]:
 
 
 def _site(decision: Decision) -> told.Site:
-    # What the dataflow does not say has no place of its own: it is about the site.
-    about = decision.reasons[: len(decision.reasons) - decision.told]
+    # What the dataflow does not say has no place of its own: it is about the site. Where it says
+    # nothing at all, the reasons alone are as much.
+    about = decision.reasons[: len(decision.reasons) - decision.told] if decision.steps else ()
     return told.Site(
         key=decision.key,
         path=decision.path,

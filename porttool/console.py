@@ -127,7 +127,7 @@ def say(*lines: str, whole: bool = False) -> None:
 
 def detail(*lines: str) -> None:
     """Print lines that lead up to a result."""
-    if not _quiet:
+    if lines and not _quiet:
         say(*lines)
 
 

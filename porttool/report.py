@@ -94,7 +94,7 @@ class Site:
     """A place on onto and the decision about it.
 
     `known` is False where main gained the place after the experiment was made. `line` and `column`
-    are those of onto. `steps` are the reasons once more, each with its place.
+    are those of onto. `steps` are the reasons once more, each with its place, if one has a place.
     """
 
     key: str

@@ -91,7 +91,7 @@ def test_a_source_that_is_too_much_is_reported(make_port: Callable[[], Any]) -> 
     reported = {site["path"] for site in sites if "does not parse" in str(site["reasons"])}
     too_much = {f"src/{name}.py" for name, (_, wrong) in EXCESSIVE.items() if wrong}
     assert reported == {*too_much, "src/no_coding.py", "src/not_utf8.py"}
-    assert len(done.stdout) < 200_000
+    assert len(done.stdout) < 300_000  # the sources are megabytes; of each a piece is shown
 
 
 @pytest.mark.parametrize("path", ["src/learner.py", "src/config.py"])
