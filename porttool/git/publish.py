@@ -141,14 +141,7 @@ def write_note(
     quarantine.git.run(
         *("notes", f"--ref={NOTES}", "add", "--force", "--allow-empty"),
         *("-C", quarantine.write_blob(text), commit),
-        variables={
-            "GIT_AUTHOR_NAME": by.name,
-            "GIT_AUTHOR_EMAIL": by.email,
-            "GIT_AUTHOR_DATE": moment,
-            "GIT_COMMITTER_NAME": by.name,
-            "GIT_COMMITTER_EMAIL": by.email,
-            "GIT_COMMITTER_DATE": moment,
-        },
+        variables=committing(by.name, by.email, moment),
     )
     return RefUpdate(NOTES, old, CommitId(note_ref.read_text().strip()))
 
@@ -253,3 +246,12 @@ def refused_references(refs: Sequence[str], words: str, git_dir: Path) -> Reposi
     # Behind this git has advice of its own, of several lines.
     why = words.partition(".; Another git process")[0] or "git gave no reason"
     return RepositoryError(what, where=", ".join(refs), why=why, next=next)
+
+
+def committing(name: str, email: str, moment: str) -> dict[str, str]:
+    """Return the variables by which git writes a commit in somebody's name at a moment."""
+    return {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in (("NAME", name), ("EMAIL", email), ("DATE", moment))
+    }

@@ -15,7 +15,7 @@ from typing import Any
 from porttool.errors import EXIT_CHECK_FAILED, EXIT_PARKED, NeedsPerson, PortError, RepositoryError
 from porttool.frozen import dataclass
 from porttool.git.commits import PORT, CommitId, trailers
-from porttool.git.publish import NOTES, RefUpdate, publish
+from porttool.git.publish import NOTES, RefUpdate, committing, publish
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.plan.plan import Plan
@@ -297,14 +297,7 @@ def _united(repo: Repository, ours: CommitId, theirs: CommitId) -> CommitId:
         moment = f"@{int(time.time())} +0000"
         quarantine.git.run(
             *("notes", f"--ref={NOTES}", "merge", "--quiet", "--strategy=ours", theirs),
-            variables={
-                "GIT_AUTHOR_NAME": by.name,
-                "GIT_AUTHOR_EMAIL": by.email,
-                "GIT_AUTHOR_DATE": moment,
-                "GIT_COMMITTER_NAME": by.name,
-                "GIT_COMMITTER_EMAIL": by.email,
-                "GIT_COMMITTER_DATE": moment,
-            },
+            variables=committing(by.name, by.email, moment),
         )
         united = CommitId(note_ref.read_text().strip())
         publish(repo, quarantine, [RefUpdate(NOTES, ours, united)], reason="porttool publish")
