@@ -5,6 +5,7 @@ share of time saved, its interval, and why that may count for nothing.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,19 @@ def figure(bench: Bench) -> Figure:
 
 def write_bench(bench: Bench, out: Path) -> list[Path]:
     """Write table, plot and file to the folder; return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / TABLE).write_text(f"{table(bench)}\n", encoding="utf-8")
-    FigureCanvasAgg(figure(bench)).print_png(str(out / PLOT))
-    text = json.dumps(contents(bench), indent=1)
-    (out / RESULT).write_text(f"{text}\n", encoding="utf-8")
-    return [out / name for name in FILES]
+    return write_files([out / name for name in FILES], table(bench), figure(bench), contents(bench))
+
+
+def write_files(
+    paths: Sequence[Path], table: str, figure: Figure, contents: Mapping[str, Any]
+) -> list[Path]:
+    """Write a table, a plot and a JSON file to the paths, in this order; return them."""
+    text, plot, result = paths
+    text.parent.mkdir(parents=True, exist_ok=True)
+    text.write_text(f"{table}\n", encoding="utf-8")
+    FigureCanvasAgg(figure).print_png(str(plot))
+    result.write_text(f"{json.dumps(contents, indent=1)}\n", encoding="utf-8")
+    return [*paths]
 
 
 def _times(side: Side) -> tuple[str, str]:

@@ -4,14 +4,13 @@ The keys of the file that speak to a reader who knows nothing of games stand fir
 `bench_report`; its effect is that of the way which the configuration names.
 """
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from coolrl_lost_cities.games.classic.deep_cfr.bench_report import write_files
 from coolrl_lost_cities.games.classic.deep_cfr.inference_bench import (
     EAGER,
     InferenceBench,
@@ -99,12 +98,7 @@ def figure(bench: InferenceBench) -> Figure:
 
 def write_inference_bench(bench: InferenceBench, out: Path) -> list[Path]:
     """Write table, plot and file to the folder; return their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / TABLE).write_text(f"{table(bench)}\n", encoding="utf-8")
-    FigureCanvasAgg(figure(bench)).print_png(str(out / PLOT))
-    text = json.dumps(contents(bench), indent=1)
-    (out / RESULT).write_text(f"{text}\n", encoding="utf-8")
-    return [out / name for name in FILES]
+    return write_files([out / name for name in FILES], table(bench), figure(bench), contents(bench))
 
 
 def _row(bench: InferenceBench, name: str) -> str:
