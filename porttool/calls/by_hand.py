@@ -1,20 +1,22 @@
-"""What compiles out of reach of an edit: strings, notebooks, configuration that names a function.
-
-And keys that are cleaned of the wrapper's prefix in a way that misses some.
-"""
+"""What compiles out of reach of an edit: strings, notebooks, settings that name a function."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
 
+from porttool.calls.conditions import gate_of
 from porttool.calls.find import find_sites
-from porttool.calls.values import Finding
-from porttool.calls.view import View, column_of, constant_value, view
+from porttool.calls.values import Finding, Gate, Site
+from porttool.calls.view import View, column_of, view
 from porttool.errors import UnparsableSource
 from porttool.source.syntax import parse_source
 
+_TARGETS = ("torch.compile", "torch._dynamo.optimize")
 _TARGET = re.compile(r"_target_:\s*[\"']?torch\.(compile|_dynamo\.optimize)\b")
 _CALL = re.compile(r"\btorch\.compile\(|@torch\.compile\b|\b_dynamo\.optimize\(")
 _RUNS = {
@@ -30,6 +32,7 @@ _RUNS = {
     "write",
     "call",
 }
+_WRITES = {"write", "write_text"}
 _NEXT = "put it behind a switch by hand"
 
 
@@ -40,7 +43,7 @@ def strings_with_code(here: View) -> list[Finding]:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
         text = node.value
-        if _TARGET.search(text):
+        if _TARGET.search(text) or (text in _TARGETS and _is_target(here, node)):
             what = "configuration in a string names torch.compile as what to call"
         elif _CALL.search(text) and (
             _is_run(here, node) or _is_cell(here, node) or _is_script(text)
@@ -52,6 +55,17 @@ def strings_with_code(here: View) -> list[Finding]:
             Finding(here.source.path, node.lineno, column_of(here, node), what, _NEXT, "hand")
         )
     return found
+
+
+def _is_target(here: View, node: ast.Constant) -> bool:
+    """Tell whether a string is what Hydra is to call: `{"_target_": "torch.compile"}`."""
+    above = here.above[node]
+    if isinstance(above, ast.keyword):
+        return above.arg == "_target_"
+    return isinstance(above, ast.Dict) and any(
+        isinstance(key, ast.Constant) and key.value == "_target_" and value is node
+        for key, value in zip(above.keys, above.values, strict=True)
+    )
 
 
 def _is_run(here: View, node: ast.Constant) -> bool:
@@ -75,8 +89,17 @@ def _is_run(here: View, node: ast.Constant) -> bool:
                 each is node or (isinstance(each, ast.Name) and each.id in names)
                 for each in elements
             ):
-                return True
+                return called not in _WRITES or _parses(node.value)
     return False
+
+
+def _parses(text: object) -> bool:
+    """Tell whether a text is Python, not a sentence that names a call."""
+    try:
+        ast.parse(textwrap.dedent(str(text)))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _is_cell(here: View, node: ast.AST) -> bool:
@@ -111,19 +134,49 @@ def notebook_findings(path: str, data: bytes) -> list[Finding]:
         cells = json.loads(text).get("cells", [])
     except (UnicodeDecodeError, ValueError, AttributeError):
         return [Finding(path, 1, 1, "this notebook cannot be read", "look at it by hand", "hand")]
+    lines = list(_code_lines(cells))
     found = []
-    for number, cell in enumerate(cells, 1):
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        lines = cell.get("source", [])
-        code = lines if isinstance(lines, str) else "".join(map(str, lines))
-        for line in code.splitlines():
-            if _CALL.search(line) and not line.lstrip().startswith("#"):
-                written = text.find(json.dumps(line)[1:-1])
-                at = text.count("\n", 0, written) + 1 if written >= 0 else 1
-                what = f"cell {number} of this notebook calls torch.compile"
-                found.append(Finding(path, at, 1, what, _NEXT, "hand"))
+    for index in sorted(_compiling(path, [line for _, line in lines])):
+        number, line = lines[index]
+        written = text.find(json.dumps(line)[1:-1])
+        at = text.count("\n", 0, written) + 1 if written >= 0 else 1
+        what = f"cell {number} of this notebook calls torch.compile"
+        found.append(Finding(path, at, 1, what, _NEXT, "hand"))
     return found
+
+
+def _code_lines(cells: list[Any]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a notebook's code, each with the number of its cell."""
+    for number, cell in enumerate(cells, 1):
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            lines = cell.get("source", [])
+            code = lines if isinstance(lines, str) else "".join(map(str, lines))
+            yield from ((number, line) for line in code.splitlines())
+
+
+def _compiling(path: str, lines: list[str]) -> set[int]:
+    """Return which lines compile: as a program where all of them are one, else by their text."""
+    by_text = {
+        index
+        for index, line in enumerate(lines)
+        if _CALL.search(line) and not line.lstrip().startswith("#")
+    }
+    # IPython's own commands are no Python.
+    code = [re.sub(r"^(\s*)[%!?].*", r"\1pass", line) for line in lines]
+    try:
+        source = parse_source(path, "\n".join(code).encode())
+    except UnparsableSource:
+        return by_text
+    here = view(source, {})
+    sites, doubts = find_sites(here)
+    found = {site.line - 1 for site in sites} | {one.line - 1 for one in doubts}
+    return (by_text | found) - {site.line - 1 for site in sites if _is_off(here, site)}
+
+
+def _is_off(here: View, site: Site) -> bool:
+    """Tell whether a site is behind a switch that is not on by default."""
+    gate = gate_of(here, site)
+    return isinstance(gate, Gate) and not gate.on_by_default
 
 
 def settings_findings(path: str, data: bytes) -> list[Finding]:
@@ -137,21 +190,3 @@ def settings_findings(path: str, data: bytes) -> list[Finding]:
         for number, line in enumerate(text.splitlines(), 1)
         if not line.lstrip().startswith("#") and (match := _TARGET.search(line))
     ]  # fmt: skip
-
-
-def leading_strips(here: View) -> list[Finding]:
-    """Return the places that take the wrapper's prefix off the front of keys only."""
-    found = []
-    for node in here.nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr not in ("removeprefix", "lstrip", "startswith") or not node.args:
-            continue
-        prefix = constant_value(here, node.args[0])
-        if isinstance(prefix, str) and prefix.strip(".").endswith("_orig_mod"):
-            what = "only a leading `_orig_mod.` is taken off: keys of inner modules keep theirs"
-            if node.func.attr == "lstrip":
-                what = "lstrip takes single characters off, not a prefix"
-            next = 'drop the segment wherever it stands: key.replace("_orig_mod.", "")'
-            found.append(Finding(here.source.path, node.lineno, column_of(here, node), what, next))
-    return found

@@ -6,12 +6,22 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from porttool.calls.arguments import arguments
 from porttool.calls.find import doubt
 from porttool.calls.flow import Result, loads, result_of
 from porttool.calls.kinds import class_definition
 from porttool.calls.neighbours import Neighbours
 from porttool.calls.values import Finding, Form, Site
-from porttool.calls.view import FUNCTIONS, View, function_of, scope_of, spelled, uses
+from porttool.calls.view import (
+    FUNCTIONS,
+    View,
+    ancestors,
+    function_of,
+    scope_of,
+    spelled,
+    statement_of,
+    uses,
+)
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.syntax import Source
 
@@ -27,9 +37,10 @@ def around_in_place(here: View, site: Site, form: Form) -> Iterator[Finding]:
     owner = site.target
     if form == "owner" and isinstance(owner, ast.Attribute):
         owner = owner.value
-    for named in _classes(here, owner):
-        found = class_definition(here, named)
-        if found is not None and _calls_otherwise(*found, _DEPTH):
+    for there, named in _classes(here, owner):
+        found = class_definition(there, named)
+        # An object of a class without bases is no module: it is its `__call__` that is compiled.
+        if found is not None and found[1].bases and _calls_otherwise(*found, _DEPTH):
             yield doubt(
                 here,
                 site.whole,
@@ -42,31 +53,34 @@ def around_in_place(here: View, site: Site, form: Form) -> Iterator[Finding]:
         result = result_of(here, site)
         yield from _forward_elsewhere(here, site, result)
         yield from _forward_inside(here, site, result)
+        yield from _forward_of_elements(here, site, result)
 
 
-def _classes(here: View, value: ast.expr) -> Iterator[ast.expr]:
-    """Yield the classes that a value is made of, as far as assignments in the file tell."""
-    seen: set[str] = set()
-    todo = [value]
+def _classes(here: View, value: ast.expr) -> Iterator[tuple[View, ast.expr]]:
+    """Yield the classes that a value is made of, as far as assignments and arguments tell."""
+    seen: set[tuple[str, str]] = set()
+    todo = [(here, value)]
     while todo:
-        one = todo.pop()
+        there, one = todo.pop()
         if isinstance(one, ast.Call):
-            yield one.func
+            yield there, one.func
             if isinstance(one.func, ast.Attribute):
-                todo.append(one.func.value)  # `Net().to(device)`
+                todo.append((there, one.func.value))  # `Net().to(device)`
         elif isinstance(one, ast.IfExp):
-            todo += [one.body, one.orelse]
+            todo += [(there, one.body), (there, one.orelse)]
         elif isinstance(one, ast.NamedExpr):
-            todo.append(one.value)
-        elif (text := spelled(one)) is not None and text not in seen:
-            seen.add(text)
+            todo.append((there, one.value))
+        elif (text := spelled(one)) is not None and (there.source.path, text) not in seen:
+            seen.add((there.source.path, text))
             if text == "self":
-                yield from _own_class(here, one)
-            for use in uses(here, one):
-                holder = here.above[use]
+                yield from ((there, named) for named in _own_class(there, one))
+            for use in uses(there, one):
+                holder = there.above[use]
                 if isinstance(holder, ast.Assign | ast.AnnAssign) and use is not holder.value:
-                    todo += [holder.value] if holder.value is not None else []
-            yield from _annotation(here, one)
+                    todo += [(there, holder.value)] if holder.value is not None else []
+            yield from ((there, named) for named in _annotation(there, one))
+            if isinstance(one, ast.Name):
+                todo += arguments(there, one)
 
 
 def _own_class(here: View, own: ast.expr) -> Iterator[ast.expr]:
@@ -150,6 +164,48 @@ def _forward_inside(here: View, site: Site, result: Result) -> Iterator[Finding]
                 f"`{text}.forward(...)` ({path}:{line}) runs uncompiled once this is gated",
                 f"call `{text}(...)` there",
             )
+
+
+def _forward_of_elements(here: View, site: Site, result: Result) -> Iterator[Finding]:
+    """Yield the calls of `forward` on an element of the container that a site's object is in."""
+    for use in loads(here, _containers(here, result)):
+        above = here.above[use]
+        if isinstance(above, ast.Subscript) and above.value is use:
+            yield from _forward_calls(here, [above])
+        for holder in ancestors(here, use):
+            if isinstance(holder, ast.stmt) and not isinstance(holder, ast.For):
+                break
+            if isinstance(holder, ast.For | ast.comprehension) and use in walk(holder.iter):
+                body = here.above[holder] if isinstance(holder, ast.comprehension) else holder
+                names = {one.id for one in walk(holder.target) if isinstance(one, ast.Name)}
+                elements = [
+                    one for one in walk(body) if isinstance(one, ast.Name) and one.id in names
+                ]
+                yield from _forward_calls(here, elements)
+
+
+def _forward_calls(here: View, elements: Sequence[ast.expr]) -> Iterator[Finding]:
+    for element in elements:
+        method = here.above[element]
+        if (
+            isinstance(method, ast.Attribute)
+            and method.attr == "forward"
+            and getattr(here.above[method], "func", None) is method
+        ):
+            text = ast.unparse(element)
+            what = f"`{text}.forward(...)` runs uncompiled once its modules are gated"
+            yield doubt(here, method, what, f"call `{text}(...)`")
+
+
+def _containers(here: View, result: Result) -> list[ast.expr]:
+    """Return the variables that hold a container which a site's object is put into."""
+    above = here.above[result.top]
+    if result.fate == "element":
+        holder = statement_of(here, result.top)
+        return list(holder.targets) if isinstance(holder, ast.Assign) else []
+    if isinstance(above, ast.Call) and isinstance(above.func, ast.Attribute):
+        return [above.func.value] if above.func.attr in ("append", "insert", "extend") else []
+    return [one.value for one in result.targets if isinstance(one, ast.Subscript)]
 
 
 def _parameter_of(

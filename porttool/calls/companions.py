@@ -229,18 +229,7 @@ def _warms(here: View, statement: ast.stmt, reads: set[int]) -> str:
         )
         return "yes" if passed else "no"
     if isinstance(statement, ast.For):
-        turns = (
-            isinstance(statement.iter, ast.Call)
-            and spelled(statement.iter.func) == "range"
-            and isinstance(statement.target, ast.Name)
-            and not any(
-                isinstance(node, ast.Name)
-                and node.id == statement.target.id
-                and isinstance(node.ctx, ast.Load)
-                for one in statement.body
-                for node in walk(one)
-            )
-        )
+        turns = isinstance(statement.target, ast.Name) and _counts(statement.iter)
         plain = turns and all(_idle(here, one, reads, statement) for one in statement.body)
         if plain and not statement.orelse:
             return "yes"
@@ -256,6 +245,13 @@ def _warms(here: View, statement: ast.stmt, reads: set[int]) -> str:
     if _idle(here, statement, reads, statement):
         return "yes" if named else "alone"
     return "unclear" if named and isinstance(statement, ast.Expr | ast.For | ast.While) else "no"
+
+
+def _counts(iterated: ast.expr) -> bool:
+    """Tell whether a loop runs over numbers that are written here: turns, or sizes."""
+    if isinstance(iterated, ast.Tuple | ast.List):
+        return all(isinstance(one, ast.Constant) for one in iterated.elts)
+    return isinstance(iterated, ast.Call) and spelled(iterated.func) == "range"
 
 
 def _runs_held(here: View, named: ast.expr, reads: set[int]) -> bool:

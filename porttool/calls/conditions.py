@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from porttool.calls.arguments import arguments
 from porttool.calls.defaults import default_truth
-from porttool.calls.neighbours import mentioned_elsewhere
+from porttool.calls.neighbours import mentioning
 from porttool.calls.values import Gate, Site
 from porttool.calls.view import (
     FUNCTIONS,
@@ -44,6 +45,7 @@ _SETTINGS = re.compile(
     r"^_?(cfg|config|conf|args|opts?|options|settings|hparams|hp|params|flags|FLAGS|hyp|conf_dict)$"
 )
 _SPEED = re.compile(r"(^|_)(fast|optimi[sz]e|speed|speedup|accelerate|turbo|perf|trace)(_|$)")
+_LEVEL = re.compile(r"(^|_)opt(imi[sz]ation)?_?level(_|$)")
 
 Meaning = Literal["setting", "machine", "neutral", "unclear"]
 
@@ -63,6 +65,13 @@ def gate_of(here: View, site: Site, depth: int = 2) -> Gate | Unclear | None:
     return _gate_around(here, site.whole, depth)
 
 
+def _asks_about(test: ast.expr, options: list[str]) -> bool:
+    """Tell whether a test asks for what the call is given: `if backend:` and `backend=backend`."""
+    if isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant):
+        test = test.left
+    return isinstance(test, ast.Name | ast.Attribute) and ast.unparse(test) in options
+
+
 def _own_option(here: View, site: Site) -> Gate | None:
     """Return the gate that `disable=` is, where a setting decides it."""
     for word in site.call.keywords if site.call else ():
@@ -74,8 +83,15 @@ def _own_option(here: View, site: Site) -> Gate | None:
 
 def _gate_around(here: View, node: ast.AST, depth: int) -> Gate | Unclear | None:
     unclear: Unclear | None = None
+    options = [ast.unparse(word.value) for word in getattr(node, "keywords", ())]
     for test, holds in _tests(here, node):
+        if isinstance(test, ast.Constant):
+            if bool(test.value) is not holds:
+                return Gate(ast.unparse(test), on_by_default=False)  # it never runs
+            continue
         meaning = _meaning(here, test)
+        if meaning in ("neutral", "unclear") and _asks_about(test, options):
+            meaning = "setting"
         if meaning == "setting":
             known = default_truth(here, test)
             on = None if known is None else known is holds
@@ -98,7 +114,7 @@ def _tests(here: View, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """
     below: ast.AST = node
     above = here.above.get(node)
-    while above is not None and not isinstance(above, (*FUNCTIONS, ast.Lambda)):
+    while above is not None and not _runs_later(above, below):
         if isinstance(above, ast.If | ast.While):
             if below in above.body:
                 yield from _parts(above.test, True)
@@ -115,6 +131,8 @@ def _tests(here: View, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
                 for test in generator.ifs:
                     if below not in generator.ifs and below is not generator:
                         yield from _parts(test, True)
+        elif isinstance(above, ast.Dict):
+            yield from _picked(here, above, below)
         elif isinstance(above, ast.match_case) and below in above.body:
             if above.guard:
                 yield from _parts(above.guard, True)
@@ -124,6 +142,23 @@ def _tests(here: View, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
         below, above = above, here.above.get(above)
     if isinstance(below, ast.stmt):
         yield from _left_early(here, below)
+
+
+def _picked(here: View, table: ast.Dict, value: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the comparison that `{True: f, False: g}[x]` is."""
+    picked = here.above[table]
+    if not (isinstance(picked, ast.Subscript) and picked.value is table and value in table.values):
+        return
+    key = table.keys[table.values.index(value)]
+    if isinstance(key, ast.Constant):
+        yield ast.copy_location(ast.Compare(picked.slice, [ast.Eq()], [key]), picked), True
+
+
+def _runs_later(above: ast.AST, below: ast.AST) -> bool:
+    """Tell whether a node is the body of a function, not its decorator or a default in front."""
+    if isinstance(above, ast.Lambda):
+        return below is not above.args
+    return isinstance(above, FUNCTIONS) and below in above.body
 
 
 def _matched(here: View, case: ast.match_case) -> Iterator[tuple[ast.expr, bool]]:
@@ -177,6 +212,9 @@ def _meaning(here: View, test: ast.expr, depth: int = 4) -> Meaning:
             inner = _meaning(here, value, depth - 1)
             if inner != "neutral":
                 return inner
+        handed = _handed_setting(here, test, depth)
+        if handed:
+            return "setting"
     words = list(_words(test))
     if here.marks & set(words):
         return "setting"
@@ -195,8 +233,18 @@ def _meaning(here: View, test: ast.expr, depth: int = 4) -> Meaning:
     if any(_MACHINE_WORDS.search(word) for word in words):
         return "machine"
     if isinstance(test, ast.Compare):
-        return "neutral"
+        graded = any(_LEVEL.search(word) for word in words) and _of_settings(test.left)
+        return "unclear" if graded else "neutral"
     return "unclear" if _plain_setting(test) else "neutral"
+
+
+def _handed_setting(here: View, name: ast.Name, depth: int) -> bool:
+    """Tell whether a parameter is a setting where its function is called, or written there."""
+    kinds = [
+        "written" if isinstance(given, ast.Constant) else _meaning(there, given, depth - 1)
+        for there, given in arguments(here, name)
+    ]
+    return "setting" in kinds and set(kinds) <= {"setting", "written"}
 
 
 def _state(test: ast.expr) -> bool:
@@ -332,24 +380,25 @@ def _is_settings(chain: ast.expr) -> bool:
 def _gated_callers(here: View, node: ast.AST, depth: int) -> Gate | Unclear | None:
     """Return the gate that every call of the function around a node stands behind."""
     function = function_of(here, node)
-    if function is None or depth == 0 or mentioned_elsewhere(here, function.name):
+    others = [] if function is None else mentioning(here, function.name)
+    if function is None or depth == 0 or others is None:
         return None
     method = isinstance(here.above[function], ast.ClassDef)
     found: list[Gate | Unclear] = []
-    for one in here.nodes:
-        named = (
-            one.id
-            if isinstance(one, ast.Name)
-            else one.attr
-            if isinstance(one, ast.Attribute)
-            else ""
-        )
-        if named != function.name or not isinstance(one.ctx, ast.Load):  # type: ignore[attr-defined]
-            continue
-        if isinstance(one, ast.Attribute) is not method:
-            continue
-        gate = _gate_around(here, one, depth - 1)
-        if not isinstance(gate, Gate):
-            return None
-        found.append(gate)
+    for there in (here, *others):
+        for one in there.nodes:
+            if not isinstance(one, ast.Name | ast.Attribute) or _word(one) != function.name:
+                continue
+            # Elsewhere a function can be named through its module, too.
+            named_so = isinstance(one, ast.Attribute) is method or there is not here
+            if not isinstance(one.ctx, ast.Load) or not named_so:
+                continue
+            gate = _gate_around(there, one, depth - 1)
+            if not isinstance(gate, Gate):
+                return None
+            found.append(gate)
     return found[0] if found else None
+
+
+def _word(named: ast.Name | ast.Attribute) -> str:
+    return named.id if isinstance(named, ast.Name) else named.attr

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from porttool.calls.arguments import arguments, default_of
 from porttool.calls.view import FUNCTIONS, View, origin, scope_of
 from porttool.source.nodes import nodes_of
 from porttool.source.syntax import Source
@@ -120,21 +121,16 @@ def _named(here: View, name: str, at: ast.AST) -> Iterator[Any]:
                     and scope_of(here, node) is home[0]
                 ):
                     yield _value(here, node.value)
-    if isinstance(home[0], FUNCTIONS):
-        default = _parameter_default(home[0].args, name)
-        if default is not None:
-            yield _value(here, default)
-
-
-def _parameter_default(arguments: ast.arguments, name: str) -> ast.expr | None:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    for argument, default in zip(reversed(positional), reversed(arguments.defaults), strict=False):
-        if argument.arg == name:
-            return default
-    for argument, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if argument.arg == name:
-            return given
-    return None
+    function = home[0]
+    if not isinstance(function, FUNCTIONS):
+        return
+    # What another file hands over, a test say, is no default of this one.
+    named = at if isinstance(at, ast.Name) else None
+    given = [one for there, one in arguments(here, named) if there is here] if named else []
+    if default := default_of(function, name):
+        given.append(default)
+    values = [_value(here, one) for one in given]
+    yield from [True] if True in values else values
 
 
 def _fields(here: View, name: str) -> Iterator[Any]:
@@ -181,7 +177,17 @@ def _fields_of(here: View, source: Source, name: str) -> Iterator[Any]:
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             target = node.targets[0]
             if isinstance(target, ast.Attribute) and target.attr == name:
+                if isinstance(node.value, ast.Name) and source is here.source:
+                    yield from _stored(here, node.value)
                 yield from _constant(node.value)
+
+
+def _stored(here: View, name: ast.Name) -> Iterator[Any]:
+    """Yield what is stored under a setting's name: `self.fast = fast`."""
+    try:
+        yield _value(here, name)
+    except Unknown:
+        return
 
 
 def _constant(value: ast.expr) -> Iterator[Any]:

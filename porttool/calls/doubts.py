@@ -10,12 +10,16 @@ from porttool.calls.find import doubt
 from porttool.calls.flow import (
     Result,
     attribute_loads,
+    earlier,
     exclusive,
     loads,
     result_of,
     wrapped_variable,
 )
-from porttool.calls.kinds import is_function, loops_around
+from porttool.calls.kinds import class_definition, is_function, loops_around
+from porttool.calls.makers import functions_named, given_compiled
+from porttool.calls.prefixes import old_keys
+from porttool.calls.threads import other_threads
 from porttool.calls.values import Finding, Site
 from porttool.calls.view import (
     FUNCTIONS,
@@ -31,27 +35,7 @@ from porttool.calls.view import (
 from porttool.source.nodes import walk
 
 RECOMPILE_LIMIT = 8  # torch._dynamo.config.recompile_limit
-_THREADS = (
-    "concurrent.futures.ThreadPoolExecutor",
-    "concurrent.futures.thread.ThreadPoolExecutor",
-    "multiprocessing.dummy.Pool",
-    "multiprocessing.pool.ThreadPool",
-    "threading.Thread",
-    "threading.Timer",
-)
 _COPIES = ("copy.deepcopy", "copy.copy", "torch.optim.swa_utils.AveragedModel")
-_STARTS = {
-    "submit",
-    "map",
-    "run_in_executor",
-    "apply_async",
-    "imap",
-    "starmap",
-    "Thread",
-    "Timer",
-    "imap_unordered",
-    "map_async",
-}
 
 
 def doubts_about(here: View, sites: Sequence[Site]) -> tuple[Finding, ...]:
@@ -88,7 +72,7 @@ def _held(here: View, site: Site, result: Result) -> list[ast.expr]:
     function = function_of(here, site.whole)
     if function is not None and _is_returned(here, held, result, function):
         for node in here.nodes:
-            if isinstance(node, ast.Call) and spelled(node.func) == function.name:
+            if isinstance(node, ast.Call) and function in functions_named(here, node.func):
                 above = here.above[node]
                 targets = above.targets if isinstance(above, ast.Assign) else []
                 held += [one for one in targets if spelled(one)]
@@ -126,12 +110,31 @@ def _about_target(here: View, site: Site, sites: Sequence[Site]) -> Iterator[Fin
             ):
                 yield _twice(here, site)
                 break
-    if isinstance(target, ast.Call) and _looks_up(target) and not _constant_names(here, target):
+    if given_compiled(here, site, sites):
+        yield _twice(here, site)
+    if site.kind in ("call", "optimize") and _each_turn(here, site):
+        yield doubt(
+            here,
+            site.whole,
+            "compiled again in every turn of a loop: torch gives a bare function for a module that "
+            "is compiled already",
+            "compile it in front of the loop",
+        )
+    looked_up = _only_value(here, target)
+    if (
+        isinstance(looked_up, ast.Call)
+        and _looks_up(looked_up)
+        and not _constant_names(here, looked_up)
+    ):
         yield doubt(
             here,
             site.whole,
             "what is compiled is looked up by a name that is not written here",
             "gate it by hand: `forward` needs another form than the rest",
+        )
+    if isinstance(target, ast.Name | ast.Attribute) and class_definition(here, target):
+        yield doubt(
+            here, site.whole, "a class is compiled, not a function", "compile its instances"
         )
     varied = _varied_structure(here, site)
     if varied is not None:
@@ -155,6 +158,40 @@ def _twice(here: View, site: Site) -> Finding:
 
 def _inside(here: View, node: ast.AST, outer: ast.AST) -> bool:
     return node is outer or outer in ancestors(here, node)
+
+
+def _each_turn(here: View, site: Site) -> bool:
+    """Tell whether a loop wraps what it has wrapped itself, in the turn before."""
+    raw = wrapped_variable(site)
+    if raw is None or is_function(here, raw):
+        return False
+    own = statement_of(here, site.whole)
+    if spelled(raw) not in map(spelled, result_of(here, site).targets):
+        return False
+    names = {one.id for one in walk(raw) if isinstance(one, ast.Name)}
+    for loop in ancestors(here, own):
+        if isinstance(loop, (*FUNCTIONS, ast.ClassDef, ast.If, ast.Match)):
+            return False
+        if isinstance(loop, ast.For | ast.While | ast.AsyncFor):
+            stored = {
+                spelled(node)
+                for node in walk(loop)
+                if isinstance(node, ast.Name | ast.Attribute)
+                and not isinstance(node.ctx, ast.Load)
+                and statement_of(here, node) is not own
+            }
+            leaves = any(isinstance(one, ast.Break | ast.Return) for one in walk(loop))
+            return not leaves and not stored & {spelled(raw), *names}
+    return False
+
+
+def _only_value(here: View, target: ast.expr) -> ast.expr:
+    """Return what the only assignment of a name stores, or the expression itself."""
+    if not isinstance(target, ast.Name):
+        return target
+    stores = [use for use in uses(here, target) if not isinstance(use.ctx, ast.Load)]
+    holder = here.above[stores[0]] if len(stores) == 1 else None
+    return holder.value if isinstance(holder, ast.Assign) else target
 
 
 def _hands_on(here: View, inner: Site, target: ast.expr) -> bool:
@@ -193,7 +230,8 @@ def _constant_names(here: View, call: ast.Call) -> bool:
             and isinstance(loop.target, ast.Name)
             and loop.target.id == name.id
         ):
-            values = loop.iter.elts if isinstance(loop.iter, ast.Tuple | ast.List) else []
+            iterated = _only_value(here, loop.iter)
+            values = iterated.elts if isinstance(iterated, ast.Tuple | ast.List) else []
             return bool(values) and all(
                 isinstance(one, ast.Constant) and one.value not in ("forward", "__call__")
                 for one in values
@@ -339,7 +377,11 @@ def _about_uses(here: View, site: Site, held: list[ast.expr]) -> Iterator[Findin
                 "DataParallel's copies of a module compiled in place would all call the first one",
                 "compile what DataParallel gives, or use DistributedDataParallel",
             )
-        elif isinstance(call, ast.Call) and (origin(here, call.func) or "") in _COPIES:
+        elif (
+            isinstance(call, ast.Call)
+            and (origin(here, call.func) or "") in _COPIES
+            and not earlier(here, use, site)
+        ):
             yield replace(
                 doubt(
                     here,
@@ -349,8 +391,9 @@ def _about_uses(here: View, site: Site, held: list[ast.expr]) -> Iterator[Findin
                 ),
                 kind="note",
             )
+    yield from old_keys(here, site, reads)
     yield from _hooks(here, reads)
-    yield from _threads(here, site, reads)
+    yield from other_threads(here, reads)
 
 
 def _runs_or_keeps(user: ast.AST, forward: ast.Attribute) -> bool:
@@ -364,24 +407,43 @@ def _runs_or_keeps(user: ast.AST, forward: ast.Attribute) -> bool:
 def unwrapped(here: View) -> Iterator[Finding]:
     """Yield the places that reach into the wrapper without asking whether there is one."""
     for node in here.nodes:
-        if not (isinstance(node, ast.Attribute) and node.attr == "_orig_mod"):
-            continue
-        if isinstance(node.ctx, ast.Load) and not _tested(here, node):
+        owner = _wrapper_of(node)
+        if owner is not None and not _tested(here, node):
             yield doubt(
                 here,
                 node,
-                f"`{ast.unparse(node)}` is there only while `{ast.unparse(node.value)}` is wrapped",
-                f"use `{ast.unparse(node.value)}` itself, then run this again",
+                f"`{ast.unparse(node)}` is there only while `{ast.unparse(owner)}` is wrapped",
+                f"use `{ast.unparse(owner)}` itself, then run this again",
             )
+
+
+def _wrapper_of(node: ast.AST) -> ast.expr | None:
+    """Return `m` of `m._orig_mod`, and of the other ways to say that."""
+    if isinstance(node, ast.Attribute):
+        return node.value if node.attr == "_orig_mod" and isinstance(node.ctx, ast.Load) else None
+    if isinstance(node, ast.Subscript):
+        named = isinstance(node.slice, ast.Constant) and node.slice.value == "_orig_mod"
+        return node.value if named and isinstance(node.ctx, ast.Load) else None
+    if not isinstance(node, ast.Call):
+        return None
+    texts = [isinstance(one, ast.Constant) and one.value == "_orig_mod" for one in node.args]
+    if isinstance(node.func, ast.Name) and node.func.id == "getattr" and texts == [False, True]:
+        return node.args[0]
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "get_submodule" and any(texts):
+        return node.func.value
+    return None
 
 
 def _tested(here: View, node: ast.AST) -> bool:
     """Tell whether the code around a node asks about the wrapper first."""
     around = function_of(here, node) or statement_of(here, node)
     holders = [one for one in ancestors(here, node) if isinstance(one, ast.If | ast.While)]
-    for one in [*walk(around), *holders]:
-        if isinstance(one, ast.Try):
+    below = node
+    for one in ancestors(here, node):
+        if isinstance(one, ast.Try) and below in one.body:
             return True
+        below = one
+    for one in [*walk(around), *holders]:
         if isinstance(one, ast.If | ast.IfExp | ast.While | ast.Assert):
             words = ast.unparse(one.test)
             if "_orig_mod" in words or "OptimizedModule" in words:
@@ -407,35 +469,3 @@ def _hooks(here: View, reads: list[ast.expr]) -> Iterator[Finding]:
                 "a hook that is registered behind the first compiled call never runs",
                 "register it in front of that call",
             )
-
-
-def _threads(here: View, site: Site, reads: list[ast.expr]) -> Iterator[Finding]:
-    """Yield the places where a thread other than the one that compiles calls the object."""
-    if not any(_starts_threads(here, node) for node in here.nodes):
-        return
-    seen = set(map(id, reads))
-    for node in here.nodes:
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else spelled(node.func)
-        if name not in _STARTS:
-            continue
-        given = [*node.args, *(word.value for word in node.keywords)]
-        bodies: list[ast.AST] = [*given]
-        for one in given:
-            called = one.id if isinstance(one, ast.Name) else getattr(one, "attr", None)
-            bodies += [f for f in here.nodes if isinstance(f, FUNCTIONS) and f.name == called]
-        if any(id(inner) in seen for body in bodies for inner in walk(body)):
-            yield doubt(
-                here,
-                node,
-                "a compiled module is called from other threads: torch's compiler is not "
-                "thread-safe, and its settings hold for one thread",
-                "compile and call it once in the main thread, and gate it by hand",
-            )
-
-
-def _starts_threads(here: View, node: ast.AST) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr in ("run_in_executor", "ThreadPoolExecutor"):
-        return True
-    return isinstance(node, ast.Name | ast.Attribute) and origin(here, node) in _THREADS

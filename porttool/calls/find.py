@@ -5,9 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from porttool.calls.kinds import is_module, may_be_module
+from porttool.calls.kinds import class_is_module, is_module, may_be_module
+from porttool.calls.neighbours import module_source, through_imports
 from porttool.calls.values import Finding, Site
-from porttool.calls.view import View, ancestors, column_of, constant_value, origin, origins
+from porttool.calls.view import (
+    View,
+    ancestors,
+    class_of,
+    column_of,
+    constant_value,
+    origin,
+    origins,
+)
 
 COMPILE = "torch.compile"
 OPTIMIZE = frozenset(
@@ -21,6 +30,12 @@ _OTHER_ENTRY = "torch.compiler.compile"
 _ENTRIES = {COMPILE, _OTHER_ENTRY} | OPTIMIZE | MODULE_METHOD
 _LAST_WORDS = frozenset(name.rpartition(".")[2] for name in _ENTRIES)
 _OPTIONS = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
+_LOOK_UPS = {
+    "pydoc.locate",
+    "pkgutil.resolve_name",
+    "hydra.utils.get_method",
+    "hydra.utils.get_object",
+}
 _ABOUT = {"hasattr", "callable", "isinstance", "issubclass", "id", "repr", "print", "type"}
 
 
@@ -67,13 +82,27 @@ def find_sites(here: View) -> tuple[tuple[Site, ...], tuple[Finding, ...]]:
 def _words_for_it(here: View) -> set[str]:
     """Return the last words that a name of what compiles can have in a file."""
     renamed = {
-        alias.asname
+        alias.asname or alias.name
         for node in here.nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if alias.asname and alias.name in _LAST_WORDS
+        if (alias.asname and alias.name in _LAST_WORDS) or _renames(here, node, alias.name)
     }
     return renamed | _LAST_WORDS
+
+
+def _renames(here: View, node: ast.ImportFrom, name: str) -> bool:
+    """Tell whether another file of the project hands what compiles on under a name."""
+    module = f"{'.' * node.level}{node.module or ''}"
+    if module.partition(".")[0] in ("torch", "__future__"):
+        return False
+    source = module_source(here, module)
+    return source is not None and any(
+        isinstance(one, ast.ImportFrom)
+        and any((alias.asname or alias.name) == name for alias in one.names)
+        and through_imports(here, f"{module}.{name}") in _ENTRIES
+        for one in source.tree.body
+    )
 
 
 def doubt(here: View, node: ast.AST, what: str, next: str) -> Finding:
@@ -92,9 +121,10 @@ def _reference(here: View, node: ast.Name | ast.Attribute) -> Site | Finding | N
     """Return the site of a name or chain that means torch.compile, by what stands around it."""
     if isinstance(here.above.get(node), ast.Attribute):
         return None
-    if not origins(here, node) & _ENTRIES and getattr(node, "id", "") != "compile":
+    if not _origins(here, node) & _ENTRIES and getattr(node, "id", "") != "compile":
         return None
-    meant = origin(here, node)
+    meant = _starred(here, node) or origin(here, node)
+    meant = through_imports(here, meant) if meant else None
     if meant in OPTIMIZE:
         return _optimize(here, node)
     if meant == _OTHER_ENTRY:
@@ -118,22 +148,46 @@ def _reference(here: View, node: ast.Name | ast.Attribute) -> Site | Finding | N
     return _site(here, "reference", node, None, None)
 
 
+def _origins(here: View, node: ast.expr) -> frozenset[str]:
+    """Return what a name may mean, imports of other files of the project followed."""
+    return frozenset(through_imports(here, one) for one in origins(here, node) if one is not None)
+
+
+def _starred(here: View, node: ast.Name | ast.Attribute) -> str | None:
+    """Return where a name that nothing else binds comes from, by `from ... import *`."""
+    if not isinstance(node, ast.Name) or here.names.binding(node.id, node) is not None:
+        return None
+    found = {
+        through_imports(here, f"{'.' * one.level}{one.module or ''}.{node.id}")
+        for one in here.nodes
+        if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"
+    }
+    return COMPILE if found & {COMPILE} and "torch" not in _stars(here) else None
+
+
+def _stars(here: View) -> list[str]:
+    """Return the modules of which a file imports everything."""
+    return [
+        one.module or "."
+        for one in here.nodes
+        if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"
+    ]
+
+
 def _unsure(here: View, node: ast.Name | ast.Attribute) -> Finding | None:
     """Return a flag where a name may mean torch.compile and may not."""
-    if COMPILE in origins(here, node):
+    if COMPILE in _origins(here, node):
         return doubt(here, node, "this name is torch.compile in some runs only", "gate it by hand")
     if not (isinstance(node, ast.Name) and node.id == "compile" and here.names.has_star_import):
         return None
     if here.names.binding("compile", node) is not None:
         return None
     call = here.above[node]
-    if isinstance(call, ast.Call) and call.func is node and len(call.args) > 1:
-        return None  # torch.compile takes one positional argument, the built-in three
-    stars = [
-        one.module or "."
-        for one in here.nodes
-        if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"
-    ]
+    if isinstance(call, ast.Call) and call.func is node:
+        words = {word.arg for word in call.keywords}
+        if len(call.args) > 1 or words & {"source", "filename", "flags", "dont_inherit"}:
+            return None  # torch.compile takes one positional argument, the built-in three
+    stars = _stars(here)
     if not any(name == "torch" or name.startswith(".") for name in stars) and not (
         isinstance(call, ast.Call) and call.args and may_be_module(here, call.args[0])
     ):
@@ -234,7 +288,7 @@ def _method(here: View, call: ast.Call) -> Site | Finding | None:
     if _root(receiver) == "torch":
         return None  # torch that nobody imported here: found as a reference
     if _is_super(receiver):
-        return None  # part of an override of the method
+        return _inherited(here, call, method)
     if _imports_torch(here, receiver):
         return doubt(here, call, "torch is imported by a name given as text", "write torch.compile")
     sure = is_module(here, receiver)
@@ -244,7 +298,7 @@ def _method(here: View, call: ast.Call) -> Site | Finding | None:
         return doubt(
             here, call, "the result of compile(), which is None, is used", "gate it by hand"
         )
-    if sure is False or not may_be_module(here, receiver):
+    if sure is False or not (may_be_module(here, receiver) or _has_forward(here, receiver)):
         return None
     words = {word.arg for word in call.keywords}
     if call.args or not words <= _OPTIONS | {None}:
@@ -255,7 +309,20 @@ def _method(here: View, call: ast.Call) -> Site | Finding | None:
         here,
         call,
         f"cannot see whether `{ast.unparse(receiver)}` is a module whose calls this compiles",
-        "annotate it (nn.Module), or gate it by hand",
+        "gate it by hand"
+        if _root(receiver) == "self"
+        else "annotate it (nn.Module), or gate it by hand",
+    )
+
+
+def _has_forward(here: View, receiver: ast.expr) -> bool:
+    """Tell whether an expression is `self` in a class that defines `forward`, of torch or not."""
+    owner = class_of(here, receiver) if _root(receiver) == "self" else None
+    return (
+        isinstance(receiver, ast.Name)
+        and owner is not None
+        and bool(owner.bases)
+        and any(getattr(one, "name", "") == "forward" for one in owner.body)
     )
 
 
@@ -271,6 +338,16 @@ def _is_super(receiver: ast.expr) -> bool:
         and isinstance(receiver.func, ast.Name)
         and receiver.func.id == "super"
     )
+
+
+def _inherited(here: View, call: ast.Call, method: ast.Attribute) -> Site | Finding | None:
+    """Return the site of `super().compile(...)` in a class of modules."""
+    owner = class_of(here, call)
+    if owner is None or not any(class_is_module(here, base) for base in owner.bases):
+        return None
+    if isinstance(here.above[call], ast.Expr):
+        return _site(here, "method", method, call, None)
+    return doubt(here, call, "the result of compile(), which is None, is used", "gate it by hand")
 
 
 def _imports_torch(here: View, receiver: ast.expr) -> bool:
@@ -310,6 +387,33 @@ def _torch_file(here: View) -> bool:
     )
 
 
+def _looks_up_text(here: View, call: ast.Call) -> bool:
+    """Tell whether a call looks an object up by a text: its path, or the name of an attribute."""
+    called = origin(here, call.func) or ""
+    if called in ("operator.attrgetter", "operator.methodcaller"):
+        return constant_value(here, call.args[0]) == "compile" and _torch_file(here)
+    if called not in _LOOK_UPS:
+        return False
+    text = str(constant_value(here, call.args[0])).replace(":", ".")
+    return text in (COMPILE, _OTHER_ENTRY)
+
+
+def _keeps_method(here: View, node: ast.Attribute) -> bool:
+    """Tell whether a module's `compile` is given to a name or a call, to be called there."""
+    above = here.above[node]
+    handed = isinstance(above, ast.Call) and node in above.args
+    given = isinstance(above, ast.Assign | ast.Return) or (
+        handed and not _only_looked_at(here, node, above)
+    )
+    if not given or not isinstance(node.ctx, ast.Load) or not is_module(here, node.value):
+        return False
+    # A module that stores something of its own under that name has a setting there.
+    return not any(
+        isinstance(one, ast.Attribute) and one.attr == "compile" and isinstance(one.ctx, ast.Store)
+        for one in here.nodes
+    )
+
+
 def _assigns_compile(here: View, node: ast.AST) -> bool:
     """Tell whether a node is `torch.compile` as the target of an assignment."""
     return (
@@ -322,12 +426,23 @@ def _assigns_compile(here: View, node: ast.AST) -> bool:
 def _dynamic(here: View) -> Iterator[Finding]:
     """Yield the places that get torch.compile by its name as text."""
     for node in here.nodes:
+        if isinstance(node, ast.Call) and node.args and _looks_up_text(here, node):
+            yield doubt(here, node, "torch.compile is looked up by name", "write torch.compile")
+            continue
         if isinstance(node, ast.Call) and len(node.args) >= 2:
             name = node.args[1]
             asks = isinstance(node.func, ast.Name) and node.func.id == "getattr"
-            of_torch = origin(here, node.args[0]) == "torch"
-            if asks and of_torch and constant_value(here, name) == "compile":
+            if not asks or constant_value(here, name) != "compile":
+                continue
+            if origin(here, node.args[0]) == "torch":
                 yield doubt(here, node, "torch.compile is looked up by name", "write torch.compile")
+            elif is_module(here, node.args[0]):
+                method = f"{ast.unparse(node.args[0])}.compile"
+                yield doubt(here, node, f"{method} is looked up by name", f"write {method}")
+        elif isinstance(node, ast.Attribute) and node.attr == "compile":
+            if _keeps_method(here, node):
+                what = f"{ast.unparse(node)} is handed on, not called here"
+                yield doubt(here, node, what, "call it here")
         elif isinstance(node, ast.Subscript):
             key = node.slice
             inside = node.value

@@ -17,13 +17,17 @@ from porttool.calls.view import (
     ancestors,
     function_of,
     is_after,
+    origin,
     scope_of,
     spelled,
     statement_of,
     uses,
 )
 from porttool.frozen import dataclass
+from porttool.source.nodes import walk
 
+# Functions that read an object and neither run nor keep it.
+_LOOKS = {"print", "repr", "str", "id", "type", "isinstance", "len", "hash", "save", "deepcopy"}
 Fate = Literal["bound", "returned", "handed on", "element", "discarded"]
 
 
@@ -124,7 +128,7 @@ def only_called(here: View, targets: Iterable[ast.expr], site: Site) -> bool:
     """Tell whether whatever is bound is only ever called, so that a function may stand for it."""
     for use in [*loads(here, targets), *attribute_loads(here, targets)]:
         above = here.above[use]
-        if _within(here, use, site.target) or _earlier(here, use, site):
+        if _within(here, use, site.target) or earlier(here, use, site):
             continue
         if not (isinstance(above, ast.Call) and above.func is use):
             return False
@@ -174,14 +178,66 @@ def used_raw(here: View, handles: Iterable[ast.expr], site: Site, sites: Iterabl
             continue
         if isinstance(above, ast.Attribute) and above.attr not in ("forward", "__call__"):
             continue
-        if isinstance(above, ast.Assign | ast.Compare | ast.If | ast.Assert | ast.keyword) and (
-            not isinstance(above, ast.keyword)
-        ):
+        if isinstance(above, ast.Assign) and _falls_back(here, above, site):
+            return True
+        if isinstance(above, ast.Assign | ast.Compare | ast.If | ast.Assert):
             continue
-        if _once_before(here, use, site):
+        if _once_before(here, use, site) or _only_read(here, use):
             continue
         return True
     return False
+
+
+def _only_read(here: View, use: ast.expr) -> bool:
+    """Tell whether an object goes to a function of the file that only reads attributes of it."""
+    call = here.above[use]
+    if (
+        not isinstance(call, ast.Call)
+        or use not in call.args
+        or not isinstance(call.func, ast.Name)
+    ):
+        return False
+    found = [
+        node for node in here.nodes if isinstance(node, FUNCTIONS) and node.name == call.func.id
+    ]
+    names = [one.arg for node in found for one in (*node.args.posonlyargs, *node.args.args)]
+    place = call.args.index(use)
+    if len(found) != 1 or place >= len(names):
+        return False
+    return all(
+        isinstance(above, ast.Attribute) and above.attr not in ("forward", "__call__")
+        for node in walk(found[0])
+        if isinstance(node, ast.Name) and node.id == names[place]
+        for above in [here.above[node]]
+    )
+
+
+def _falls_back(here: View, assign: ast.Assign, site: Site) -> bool:
+    """Tell whether the unwrapped object takes the place of one whose first call fails."""
+    handler = here.above[assign]
+    tried = here.above[handler]
+    targets = result_of(here, site).targets
+    if not isinstance(handler, ast.ExceptHandler) or tried not in ancestors(here, site.whole):
+        return False
+    called = any(
+        getattr(here.above[use], "func", None) is use and tried in ancestors(here, use)
+        for use in loads(here, targets)
+    )
+    return called and bool({*map(spelled, assign.targets)} & {*map(spelled, targets)})
+
+
+def called_raw(here: View, handles: Iterable[ast.expr], site: Site, result: Result) -> bool:
+    """Tell whether the unwrapped object is called, or kept beside the wrapped one in a container.
+
+    What runs before the site, once, does not count.
+    """
+    beside = here.above[result.top] if result.fate == "element" else None
+    return any(
+        (getattr(here.above[use], "func", None) is use or here.above[use] is beside)
+        and not _within(here, use, site.target)
+        and not _once_before(here, use, site)
+        for use in loads(here, handles)
+    )
 
 
 def _within(here: View, node: ast.AST, outer: ast.AST | None) -> bool:
@@ -189,12 +245,26 @@ def _within(here: View, node: ast.AST, outer: ast.AST | None) -> bool:
 
 
 def _once_before(here: View, use: ast.AST, site: Site) -> bool:
+    """Tell whether whoever is given an object, or calls it, is done with it when the site runs."""
     call = here.above[use]
-    # What stores it somewhere (`Trainer(net)`) may call it later.
-    return _earlier(here, use, site) and isinstance(call, ast.Call) and call.func is use
+    if not isinstance(call, ast.Call):
+        return False
+    if call.func is not use and (spelled(call.func) or "?").rpartition(".")[2] in _LOOKS:
+        return True
+    # What stores it (`Trainer(net)`) may call it later; a function (`init_weights(net)`) is over.
+    stores = call.func is not use and not _is_function(here, call)
+    return earlier(here, use, site) and not stores
 
 
-def _earlier(here: View, use: ast.AST, site: Site) -> bool:
+def _is_function(here: View, call: ast.Call) -> bool:
+    """Tell whether what is called is named as a function is, and keeps nothing in an object."""
+    name = (spelled(call.func) or "").rpartition(".")[2]
+    holder = origin(here, call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    optimizer = (origin(here, call.func) or "").startswith("torch.optim.")
+    return optimizer or (name != "" and name == name.lower() and holder is not None)
+
+
+def earlier(here: View, use: ast.AST, site: Site) -> bool:
     """Tell whether a use is over when the site runs: in the same scope, and in no loop."""
     looped = any(
         isinstance(one, ast.For | ast.While | ast.AsyncFor) for one in ancestors(here, site.whole)

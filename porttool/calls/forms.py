@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from porttool.calls.find import doubt
 from porttool.calls.flow import (
     Result,
+    called_raw,
     loads,
     only_called,
     other_wraps,
@@ -40,6 +41,8 @@ def choose_form(
     """
     if site.kind == "decorator":
         return _decorator_form(here, site, configured)
+    if site.kind == "method" and site.target is None:
+        return "guard"  # super().compile()
     if site.kind != "call" or site.target is None:
         return "in place"
     result = result_of(here, site)
@@ -101,6 +104,10 @@ def _handle_form(
         if {spelled(t) for t in result_of(here, one).targets}
         != {spelled(t) for t in result.targets}
     ]
+    if handles and result.fate != "bound" and called_raw(here, handles, site, result):
+        called = here.above[result.top]
+        at_once = isinstance(called, ast.Call) and called.func is site.whole
+        return "handle" if at_once else _two(here, site, raw)
     if not handles or (result.fate != "bound" and not others):
         return None
     raw_used = used_raw(here, handles, site, sites)

@@ -12,7 +12,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from porttool.calls.by_hand import leading_strips, strings_with_code
+from porttool.calls.by_hand import strings_with_code
 from porttool.calls.calling import around_in_place
 from porttool.calls.companions import Companions, companions_of
 from porttool.calls.conditions import Unclear as UnclearCondition
@@ -21,6 +21,7 @@ from porttool.calls.doubts import doubts_about, unwrapped
 from porttool.calls.find import doubt, find_sites
 from porttool.calls.forms import choose_form
 from porttool.calls.neighbours import Neighbours, Project
+from porttool.calls.prefixes import granted_prefixes, leading_strips
 from porttool.calls.rewrite import Guarded, Planned, Unwritable, rewrite
 from porttool.calls.runtime import pieces_in
 from porttool.calls.values import Finding, Gate, Gated, Site
@@ -34,6 +35,7 @@ from porttool.source.fit import fit_lines
 from porttool.source.syntax import Source, TextEdit, apply_edits, parse_source
 
 UNBROKEN = 10_000  # a line length that no line has
+_RENAMED = re.compile(rb"\bimport\b[^#\n]*\bcompile[ \t]+as[ \t]+(\w+)")
 _MENTIONS = re.compile(rb"(?<!\bre\.)\bcompile\b|_dynamo|_orig_mod")
 
 
@@ -143,7 +145,7 @@ def ungated_calls(
                 text = _one_line(ast.unparse(site.whole))
                 found.append(
                     Finding(source.path, site.line, site.column, f"`{text}` is behind no switch",
-                            f"porttool gate {source.path}")
+                            f"porttool gate {shlex.quote(source.path)}")
                 )  # fmt: skip
         found += doubts.values()
     return tuple(sorted(found, key=lambda one: (one.path, one.line, one.column)))
@@ -153,8 +155,12 @@ def _parsed(files: Mapping[str, bytes]) -> tuple[dict[str, Source], list[Finding
     """Return the files that mention compile at all, parsed, and those that do not parse."""
     sources: dict[str, Source] = {}
     findings = []
+    others = {name for data in files.values() for name in _RENAMED.findall(data)}
+    imports_one = re.compile(rb"\bimport\b[^#\n]*\b(?:" + b"|".join(others) + rb")\b")
     for path, data in files.items():
-        if not _MENTIONS.search(data.replace(b"\0", b"")):
+        if not _MENTIONS.search(data.replace(b"\0", b"")) and not (
+            others and imports_one.search(data)
+        ):
             continue
         try:
             sources[path] = parse_source(path, data)
@@ -223,6 +229,7 @@ def _gate_file(
         *doubts_about(here, file.sites),
         *unwrapped(here),
         *strings_with_code(here),
+        *granted_prefixes(here),
     ]
     strips = leading_strips(here)
     findings += [replace(one, kind="note") if file.sites else one for one in strips]

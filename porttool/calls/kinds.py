@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 import re
+from collections.abc import Iterator
 
+from porttool.calls.neighbours import module_source
 from porttool.calls.view import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -19,6 +20,7 @@ from porttool.calls.view import (
     variable_scope,
     view,
 )
+from porttool.source.nodes import walk
 from porttool.source.scopes import top_level_name
 
 # Methods of nn.Module that return the module itself.
@@ -191,20 +193,12 @@ def _definition_is_module(here: View, definition: ast.ClassDef, depth: int) -> b
 def _imported(here: View, meant: str) -> tuple[View, ast.ClassDef] | None:
     """Return the class that an import leads to, where its file is among those that are known."""
     module, _, name = meant.rpartition(".")
-    dots = len(module) - len(module.lstrip("."))
-    folder = posixpath.dirname(here.source.path)
-    for _ in range(dots - 1):
-        folder = posixpath.dirname(folder)
-    tail = module.lstrip(".").replace(".", "/")
-    starts = [folder] if dots else [folder, "", "src"]
-    for start in starts:
-        for path in (f"{tail}.py", f"{tail}/__init__.py"):
-            source = here.files.get(posixpath.join(start, path))
-            if source is None:
-                continue
-            for statement in source.tree.body:
-                if isinstance(statement, ast.ClassDef) and top_level_name(statement) == name:
-                    return view(source, here.files), statement
+    source = module_source(here, module)
+    if source is None:
+        return None
+    for statement in source.tree.body:
+        if isinstance(statement, ast.ClassDef) and top_level_name(statement) == name:
+            return view(source, here.files), statement
     return None
 
 
@@ -227,7 +221,55 @@ def _variable_is_module(
         answers |= _parameter(here, expression, depth)
         if is_function(here, expression):
             answers.add(False)
+    elif not answers:
+        answers = {
+            _stored(there, store, depth - 1)
+            for there, store in _stores_in_class(here, expression, depth)
+        }
     return answers.pop() if len(answers) == 1 else None
+
+
+def _stores_in_class(
+    here: View, expression: ast.Attribute, depth: int
+) -> Iterator[tuple[View, ast.expr]]:
+    """Yield where the class of an attribute's owner stores it: `self.layers` for `model.layers`."""
+    if depth <= 0 or spelled(expression) is None:
+        return
+    found = [
+        class_definition(here, named)
+        for named in _classes_of(here, expression.value)
+        if not (isinstance(named, ast.Name) and named.id == "self")
+    ]
+    if len(found) != 1 or found[0] is None:
+        return
+    there, definition = found[0]
+    for node in walk(definition):
+        if (
+            isinstance(node, ast.Attribute)
+            and spelled(node) == f"self.{expression.attr}"
+            and isinstance(node.ctx, ast.Store)
+        ):
+            yield there, node
+
+
+def _classes_of(here: View, owner: ast.expr) -> Iterator[ast.expr]:
+    """Yield what a variable is made by, and what its parameter is annotated with."""
+    for store in uses(here, owner):
+        holder = here.above[store]
+        if isinstance(holder, ast.Assign) and store in holder.targets:
+            value = holder.value
+            while (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Attribute)
+                and value.func.attr in CHAINABLE
+            ):
+                value = value.func.value
+            yield value.func if isinstance(value, ast.Call) else value
+    if isinstance(owner, ast.Name):
+        home = variable_scope(here, owner)
+        for node in ast.walk(home.args) if isinstance(home, FUNCTIONS) else ():
+            if isinstance(node, ast.arg) and node.arg == owner.id and node.annotation:
+                yield node.annotation
 
 
 def _root_of(expression: ast.expr) -> str:
@@ -353,6 +395,13 @@ def _element_is_module(here: View, container: ast.expr, depth: int) -> bool | No
                 answers.add(_element_is_module(here, holder.value, depth - 1))
             else:
                 answers.add(None)
+        if isinstance(container, ast.Attribute) and not answers:
+            answers = {
+                _element_is_module(there, holder.value, depth - 1)
+                for there, store in _stores_in_class(here, container, depth)
+                for holder in [there.above[store]]
+                if isinstance(holder, ast.Assign | ast.AnnAssign) and holder.value is not None
+            }
         return answers.pop() if len(answers) == 1 else None
     return None
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
-from porttool.calls.view import View, module_word
+from porttool.calls.view import View, module_word, view
 from porttool.errors import UnparsableSource
 from porttool.source.nodes import KEPT, nodes_of
 from porttool.source.syntax import Source, parse_source
 
 _HOPS = 4
+_OUTSIDE = sys.stdlib_module_names | {"torch"}
 _IMPORTS = re.compile(
     rb"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|.*)|import[ \t].*)", re.MULTILINE
 )
@@ -76,6 +79,14 @@ class Neighbours(Mapping[str, Source]):
     def __len__(self) -> int:
         return len(self._files)
 
+    def alone(self, path: str) -> Source | None:
+        """Return one file of the project, whether it is around this one or not."""
+        return self._project.parsed(path)
+
+    def of(self, source: Source) -> Neighbours:
+        """Return the files around another one."""
+        return Neighbours(source, self._project)
+
     def importing(self) -> Iterator[str]:
         """Yield the path of each other file that may import this one; nothing is parsed for it."""
         for path in self._project.importers.get(module_word(self._source.path), ()):
@@ -87,6 +98,58 @@ class Neighbours(Mapping[str, Source]):
         return self._project.contents[path].decode("utf-8", "replace")
 
 
+def module_source(here: View, module: str) -> Source | None:
+    """Return the file that a module named in an import is, where it is among those around."""
+    dots = len(module) - len(module.lstrip("."))
+    folder = posixpath.dirname(here.source.path)
+    for _ in range(dots - 1):
+        folder = posixpath.dirname(folder)
+    tail = module.lstrip(".").replace(".", "/")
+    for start in [folder] if dots else [folder, "", "src"]:
+        for path in (f"{tail}.py", f"{tail}/__init__.py") if tail else ("__init__.py",):
+            source = _one(here, posixpath.join(start, path))
+            if source is not None:
+                return source
+    return None
+
+
+def _one(here: View, path: str) -> Source | None:
+    """Return a file by its path, without a look for all that are around this one."""
+    if isinstance(here.files, Neighbours):
+        return here.files.alone(path)
+    return here.files.get(path)
+
+
+def through_imports(here: View, dotted: str, depth: int = _HOPS) -> str:
+    """Return where a name comes from at first, imports of the project's other files followed.
+
+    `compat.tc` is torch.compile where `compat.py` has `from torch import compile as tc`.
+    """
+    module, _, rest = dotted.rpartition(".")
+    if module.partition(".")[0] in _OUTSIDE:
+        return dotted
+    while module.strip(".") and depth:
+        source = module_source(here, module)
+        if source is None:
+            module, _, more = module.rpartition(".")
+            rest = f"{more}.{rest}"
+            continue
+        there = view(source, files_around(here, source))
+        name, _, attributes = rest.partition(".")
+        bound = there.names.binding(name, source.tree)
+        roots = {root for root in bound[1] if root} if bound else set()
+        if len(roots) != 1:
+            return dotted
+        joint = f".{attributes}" if attributes else ""
+        return through_imports(there, f"{roots.pop()}{joint}", depth - 1)
+    return dotted
+
+
+def files_around(here: View, source: Source) -> Mapping[str, Source]:
+    """Return the files around another file than the one that is looked at."""
+    return here.files.of(source) if isinstance(here.files, Neighbours) else here.files
+
+
 def mentioned_elsewhere(here: View, name: str) -> bool:
     """Tell whether another file that knows this one mentions a name of it."""
     if isinstance(here.files, Neighbours):
@@ -96,6 +159,20 @@ def mentioned_elsewhere(here: View, name: str) -> bool:
         path != here.source.path and name in source.text and word.search(source.text) is not None
         for path, source in here.files.items()
     )
+
+
+def mentioning(here: View, name: str) -> list[View] | None:
+    """Return the other files that know this one and mention a name; None where one is unseen."""
+    if not isinstance(here.files, Neighbours):
+        return None if mentioned_elsewhere(here, name) else []
+    found = []
+    for path in here.files.importing():
+        if name in here.files.text(path):
+            source = here.files.get(path)
+            if source is None:
+                return None
+            found.append(view(source, here.files.of(source), here.marks))
+    return found
 
 
 def _around(source: Source, project: Project) -> dict[str, Source]:

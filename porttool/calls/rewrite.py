@@ -293,7 +293,7 @@ def _site_edits(here: View, file: _File, one: Planned) -> list[TextEdit]:
         and isinstance(site.node, ast.Attribute)
         and site.target is site.node.value
     ):
-        return [*_method_call(here, site, name), *added]
+        return [*_method_call(here, site, name, more=bool(added)), *added]
     edits = [TextEdit(callee.start, callee.end, name), *added]
     if one.form == "owner":
         edits += _owner(here, site)
@@ -374,8 +374,8 @@ def _last_argument(here: View, call: ast.Call, text: str) -> list[TextEdit]:
     return [TextEdit(end, end, f", {text}")]
 
 
-def _method_call(here: View, site: Site, name: str) -> list[TextEdit]:
-    """`m.compile(mode=x)` becomes `name(m, mode=x)`."""
+def _method_call(here: View, site: Site, name: str, *, more: bool) -> list[TextEdit]:
+    """`m.compile(mode=x)` becomes `name(m, mode=x)`; with `more` an argument will follow."""
     assert site.call is not None
     assert site.target is not None
     source = here.source
@@ -389,7 +389,7 @@ def _method_call(here: View, site: Site, name: str) -> list[TextEdit]:
     given = [*site.call.args, *site.call.keywords]
     return [
         TextEdit(whole.start, whole.start, f"{name}("),
-        TextEdit(receiver_end, opening, ", " if given else ""),
+        TextEdit(receiver_end, opening, ", " if given or more else ""),
     ]
 
 

@@ -157,18 +157,27 @@ def spelled(node: ast.AST) -> str | None:
     return None
 
 
+@lru_cache(maxsize=1024)
+def _declared(scope: ast.AST) -> dict[str, type[ast.Global | ast.Nonlocal]]:
+    """Return the names that a function declares to be another scope's, and which kind of it."""
+    return {
+        name: type(node)
+        for node in reversed(list(walk(scope)))
+        if isinstance(node, ast.Global | ast.Nonlocal)
+        for name in node.names
+    }
+
+
 def variable_scope(here: View, name: ast.Name) -> ast.AST:
     """Return the scope that holds a name's value, `global` and `nonlocal` followed."""
     scope: ast.AST = scope_of(here, name)
     while isinstance(scope, FUNCTIONS):
-        for node in walk(scope):
-            if isinstance(node, ast.Global) and name.id in node.names:
-                return here.source.tree
-            if isinstance(node, ast.Nonlocal) and name.id in node.names:
-                scope = scope_of(here, scope)
-                break
-        else:
+        kind = _declared(scope).get(name.id)
+        if kind is ast.Global:
+            return here.source.tree
+        if kind is None:
             break
+        scope = scope_of(here, scope)
     bound = here.names.binding(name.id, name)
     return bound[0] if bound else here.source.tree
 

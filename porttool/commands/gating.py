@@ -54,6 +54,12 @@ def gate(
             raise PortError(
                 "--sarif goes with --check", next="porttool gate --check --sarif FILE PATHS"
             )
+        if config is not None and check:
+            raise PortError(
+                "--config does not go with --check",
+                why="it says where a switch is to be written, and --check writes none",
+                next="porttool gate --check PATHS",
+            )
         answer = (
             check_paths(paths, repo=repo, switch=switch)
             if check

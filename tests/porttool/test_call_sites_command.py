@@ -225,6 +225,29 @@ def test_by_hand(gate: Gate) -> None:
     assert {name: Path(name).read_bytes() for name in before} == before
 
 
+def test_a_notebook_is_read_as_one_program(gate: Gate) -> None:
+    cells = [
+        ["%matplotlib inline\n", "from torch import compile as fast, nn\n", "USE_COMPILE = False"],
+        ["!nvidia-smi\n", "net = fast(nn.Linear(3, 3))\n"],
+        ["if USE_COMPILE:\n", "    other = fast(nn.Linear(3, 3))\n", "net.compile()\n"],
+    ]
+    data = {"cells": [{"cell_type": "code", "source": lines} for lines in cells]}
+    Path("n.ipynb").write_text(json.dumps(data, indent=1))
+    found = json.loads(gate("--json", "n.ipynb").stdout)["findings"]
+    lines = Path("n.ipynb").read_text().splitlines()
+    assert [(one["what"][:6], lines[one["line"] - 1].strip()) for one in found] == [
+        ("cell 2", '"net = fast(nn.Linear(3, 3))\\n"'),
+        ("cell 3", '"net.compile()\\n"'),
+    ]
+
+
+def test_settings_are_named_only_where_something_is_written(gate: Gate) -> None:
+    done = gate("--check", "--config", "cfg", ".")
+    assert done.exit_code == 2
+    assert "--config does not go with --check" in done.stderr
+    assert "next:  porttool gate --check PATHS" in done.stderr
+
+
 def test_all_files_or_none(make_repo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of two files cannot be written any more when it comes to it."""
     repo = make_repo({"a.py": PLAIN, "b.py": PLAIN, "c.py": PLAIN})

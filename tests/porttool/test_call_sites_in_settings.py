@@ -142,6 +142,12 @@ def gate_one(body: str) -> str:
             id="the module's own method",
         ),
         pytest.param(
+            "net = nn.Linear(3, 3)\nnet.compile()\nnet(torch.ones(3))\n",
+            "net = nn.Linear(3, 3)\n_maybe_compile(net, enabled=args.compile_model)\n"
+            "net(torch.ones(3))\n",
+            id="the module's own method without options",
+        ),
+        pytest.param(
             "opt = torch.optim.SGD([torch.ones(3)], args.lr)\n"
             "opt.step = torch.compile(\n    opt.step,\n    fullgraph=False,\n)\nopt.step()\n",
             "opt = torch.optim.SGD([torch.ones(3)], args.lr)\nif args.compile_model:\n"

@@ -6,6 +6,7 @@ import ast
 import inspect
 
 import pytest
+from click.testing import CliRunner as ClickRunner
 from typer.testing import CliRunner
 
 from porttool.gating.idioms.declaring import declare_switch
@@ -170,3 +171,63 @@ def test_a_typer_option_is_opt_in(parameter):
 def test_written_settings_take_the_switch(setting, read):
     names = declared(f"{setting}\ndef build():\n    return wrap(None), {read}\n")
     assert names["build"]() == (False, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("heading", "field"),
+    [
+        ("@attrs.define", "lr: float = 0.1"),
+        ("@attrs.frozen(kw_only=True)", "lr: float = attrs.field(default=0.1)"),
+        ("@attr.s(auto_attribs=True)", "lr: float = 0.1"),
+    ],
+)
+def test_an_attrs_class_takes_the_switch(heading, field):
+    names = declared(
+        f"""
+        import attr
+        import attrs
+
+        {heading}
+        class Config:
+            {field}
+
+        def build(config: Config):
+            return wrap(None), config.lr
+        """
+    )
+    config = names["Config"]
+    assert names["build"](config()) == (False, 0.1)
+    assert names["build"](config(lr=2.0, compile_model=True)) == (True, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("heading", "parameters", "read"),
+    [
+        ("@click.command()\n@click.option('--width', default=3)", "width", "width"),
+        (
+            "@click.command()\n@click.pass_context\n@click.option('--width', default=3)",
+            "context, width",
+            "width",
+        ),
+        (
+            "@click.group()\ndef app():\n    pass\n\n"
+            "@app.command('run')\n@click.option('--width', default=3)",
+            "width",
+            "width",
+        ),
+    ],
+)
+def test_a_click_option_is_opt_in(heading, parameters, read):
+    names = declared(
+        f"import click\n\n{heading}\ndef main({parameters}):\n"
+        f"    click.echo(str(wrap(None)) + ' ' + str({read}))\n"
+    )
+    command = ["run"] if "app" in names else []
+    program = names.get("app", names["main"])
+
+    def run(*words):
+        return ClickRunner().invoke(program, [*command, *words], catch_exceptions=False).output
+
+    assert run() == "False 3\n"
+    assert run("--width", "5", "--compile-model") == "True 5\n"
+    assert run("--no-compile-model") == "False 3\n"

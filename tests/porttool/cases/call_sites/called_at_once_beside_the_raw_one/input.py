@@ -1,0 +1,19 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+net = Net()
+x = torch.ones(3, 4)
+assert torch.allclose(torch.compile(net)(x), net(x))
+out = net(x)
+ckpt = net.state_dict()

@@ -1,0 +1,24 @@
+import asyncio
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+model = torch.compile(Net())
+
+
+async def main():
+    return await asyncio.to_thread(model, torch.ones(3, 4))
+
+
+asyncio.run(main())

@@ -1,0 +1,20 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+PARTS = ("a", "b")
+model = Net()
+for part in PARTS:
+    setattr(model, part, torch.compile(getattr(model, part)))
+out = model(torch.ones(3, 4))
+ckpt = model.state_dict()

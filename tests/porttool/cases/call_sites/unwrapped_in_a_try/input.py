@@ -1,0 +1,21 @@
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+model = torch.compile(Net())
+try:
+    raw = model._orig_mod
+except AttributeError:
+    raw = model
+out = model(torch.ones(3, 4))
+ckpt = raw.state_dict()
