@@ -85,7 +85,12 @@ def show(renderable: RenderableType) -> None:
 
     # Into a file or a pipe little is folded: there is no terminal whose width would matter.
     with _writing():
-        Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL).print(renderable)
+        if sys.stdout.isatty():
+            console = Console()
+        else:  # whatever FORCE_COLOR says: what reads this reads no escapes
+            console = Console(width=WIDTH_WITHOUT_TERMINAL, force_terminal=False)
+        # What is to be copied may be longer than a line: the terminal folds it, and adds nothing.
+        console.print(renderable, crop=False)
         sys.stdout.flush()
 
 
@@ -104,7 +109,7 @@ def show_paged(renderable: RenderableType) -> None:
     try:
         console = Console()
         with _writing(), console.pager(styles=not console.no_color):
-            console.print(renderable)
+            console.print(renderable, crop=False)
     finally:
         signal.signal(signal.SIGINT, ours)
 

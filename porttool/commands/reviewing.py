@@ -88,7 +88,8 @@ def review(
             changed.append(f"{sarif} was written")
             _answer(as_json, {"sarif": str(sarif)}, f"wrote {sarif}")
         elif site is not None:
-            _explain(repository, report, site, as_json=as_json, no_pager=no_pager)
+            standing = standing_of(repository, plan, report)
+            _explain(repository, (report, standing), site, as_json=as_json, no_pager=no_pager)
         elif as_json:
             from porttool.report import to_data
 
@@ -153,11 +154,17 @@ def _open(page: str, *, as_json: bool) -> None:
 
 
 def _explain(
-    repository: Repository, report: Report, wanted: str, *, as_json: bool, no_pager: bool
+    repository: Repository,
+    reported: tuple[Report, Standing],
+    wanted: str,
+    *,
+    as_json: bool,
+    no_pager: bool,
 ) -> None:
     from porttool.coding import encode
     from porttool.review.numbers import find_site
 
+    report, standing = reported
     number, site = find_site(report, wanted)
     if as_json:
         show_json({"number": number, **encode(site)})
@@ -165,7 +172,7 @@ def _explain(
     from porttool.review.explain import explain
     from porttool.review.sources import read_sources
 
-    explained = explain(report, (number, site), read_sources(repository, report))
+    explained = explain(report, (number, site), read_sources(repository, report), standing)
     (show if no_pager else show_paged)(explained)
 
 
@@ -209,10 +216,13 @@ def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> No
     """Say where every port stands, and what is next."""
     with answering(as_json):
         from porttool.git.repo import open_repository
+        from porttool.plan.plan import no_working_tree
         from porttool.status import port_statuses
 
         with open_repository(repo) as repository:
             found = list(port_statuses(repository, onto))
+            if not found and repository.root is None:
+                raise no_working_tree(repository.git_dir)
         if as_json:
             show_json({"ports": [port.as_dict() for port in found]})
             return
@@ -223,12 +233,15 @@ def status(*, repo: Repo = HERE, onto: Onto = None, as_json: Json = False) -> No
             )
         import datetime
 
-        from porttool.overview import overview, standing_verdict
+        from porttool.overview import ages, overview, standing_verdict
 
+        today = datetime.datetime.now(datetime.UTC).date()
         if len(found) > 1:
-            show(overview(found, datetime.datetime.now(datetime.UTC).date()))
+            show(overview(found, today))
         for port in found:
             say(f"{port.port}: {port.state}", f"  {port.detail}")
+            if len(found) == 1 and port.branch_date:
+                say(f"  {ages(port, today)}")
             if port.holds is not None:
                 say(f"  verdict: {standing_verdict(port)}")
             if port.next:

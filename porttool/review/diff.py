@@ -18,6 +18,7 @@ _MANY_WORDS = 400  # lines with more of them are compared whole
 _AROUND = 2  # so many unchanged lines are shown on either side
 _NEAR = 12  # a gate stands at most so many lines behind what it wraps
 _MOST = 60  # rows of one hunk; the rest is counted
+_MOST_ROWS = 6_000  # of the whole diff: what is more takes longer to load than to read in git
 
 
 class Row(NamedTuple):
@@ -176,6 +177,25 @@ class Changes:
                 return _hunk_rows(hunk, sides)
         return []
 
+    def in_file(self, path: str) -> list[list[Row]]:
+        """Return all that the branch changes in a file of onto's, hunk by hunk."""
+        sides = self._sources.branch.get(path)
+        if sides is None:
+            return []
+        return [_rows_of(hunk, sides) for hunk in self._hunks(path, sides, ours=True)]
+
+    def shown_files(self) -> dict[str, list[list[Row]]]:
+        """Return what changes in each file of the branch that a page has room for."""
+        left = _MOST_ROWS
+        found = {}
+        for path in self._sources.changed:
+            hunks = self.in_file(path)
+            size = sum(map(len, hunks))
+            if size <= left:
+                found[path] = hunks
+                left -= size
+        return found
+
     def _hunks(self, path: str, sides: Sides, *, ours: bool) -> list[list[Opcode]]:
         if (ours, path) not in self._compared:
             self._compared[ours, path] = _compared(sides.before, sides.after)
@@ -222,6 +242,13 @@ def _is_at(hunk: Sequence[Opcode], entry: LedgerEntry, sides: Sides) -> bool:
 
 
 def _hunk_rows(hunk: Sequence[Opcode], sides: Sides) -> list[Row]:
+    rows = _rows_of(hunk, sides)
+    if len(rows) <= _MOST:
+        return rows
+    return [*rows[:_MOST], Row("…", 0, f"{len(rows) - _MOST} lines more")]
+
+
+def _rows_of(hunk: Sequence[Opcode], sides: Sides) -> list[Row]:
     rows: list[Row] = []
     for kind, old, old_end, new, new_end in hunk:
         if kind == "equal":
@@ -229,9 +256,7 @@ def _hunk_rows(hunk: Sequence[Opcode], sides: Sides) -> list[Row]:
         else:
             before, after = sides.before[old:old_end], sides.after[new:new_end]
             rows += changed_rows(before, after, old + 1, new + 1)
-    if len(rows) <= _MOST:
-        return rows
-    return [*rows[:_MOST], Row("…", 0, f"{len(rows) - _MOST} lines more")]
+    return rows
 
 
 def _standing(lines: Sequence[str], wanted: Sequence[str]) -> list[Row]:

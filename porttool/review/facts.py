@@ -12,7 +12,7 @@ from porttool.review.decisions import item
 from porttool.review.figure import interval
 from porttool.review.markup import NOTHING, Html, code, join, lines, path, prose, table, tag, text
 from porttool.review.rules import semantic_patch
-from porttool.review.text import place, proof_sentence
+from porttool.review.text import place, proof_sentence, seconds_words
 
 Picture = tuple[str, bytes]
 
@@ -98,16 +98,10 @@ def _check(number: int, check: Check) -> Html:
         tag("span", text(check.status), class_=f"badge {check.status}"),
         tag("span", text(check.name, 160), class_="what"),
         tag("span", prose(check.detail, 300), class_="why"),
-        tag("span", text(_seconds(check.seconds)), class_="where"),
+        tag("span", text(seconds_words(check.seconds)), class_="where"),
         body=(command, log, quiet),
         is_open=check.status == "failed",
     )
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 99.5:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
 def measured(report: Report, pictures: Sequence[Picture] = ()) -> Html:

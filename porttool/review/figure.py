@@ -27,7 +27,7 @@ def interval(bench: Bench) -> Html:
         "svg",
         tag("title", text(said)),
         _line(x(low), x(high), "axis"),
-        _tick(x(0.0), "0 %", "zero"),
+        _tick(x(0.0), "0%", "zero"),
         _tick(x(bench.at_least), f"asked for: {bench.at_least:.0%}", "asked", above=True),
         _line(x(bench.low), x(bench.high), "interval"),
         tag("circle", cx=x(bench.effect), cy=_LINE, r=5, class_="effect"),

@@ -6,6 +6,7 @@ for; one expression for the few classes that help to read a diff takes a twentie
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,9 @@ _LITERALS = re.compile(
     r"|'(?:\\.|[^'\\\n])*'?",
     re.DOTALL,
 )
+# Where a line of code may go on below: before a `.name`, behind what opens or separates.
+_BREAK = re.compile(r"(?<=[\w)\]}\"'])(?=\.[A-Za-z_])|(?<=[(\[{])(?![)\]}])|(?<=[,/])(?=[\w\"'])")
+_SHORT = 48  # a shorter line has to go on below on a telephone only
 _CLOSING = re.compile(r"\"\"\"|'''")
 _CLASSES = {"t": "s"}
 
@@ -127,9 +131,18 @@ def _pieces(
         if first >= end:
             break
         if first > at:
-            yield text(line[at:first])
+            yield _breakable(line, at, first)
             at = first
-        yield f'<span class="{kind}">{text(line[at : min(last, end)])}</span>'
+        yield f'<span class="{kind}">{_breakable(line, at, min(last, end))}</span>'
         at = min(last, end)
     if at < end:
-        yield text(line[at:end])
+        yield _breakable(line, at, end)
+
+
+def _breakable(line: str, start: int, end: int) -> str:
+    """Return a part of a line that goes on below between two tokens, if it has to."""
+    if len(line) <= _SHORT:
+        return text(line[start:end])
+    cuts = (found.start() for found in _BREAK.finditer(line, start, end))
+    at = [start, *(cut for cut in cuts if cut > start), end]
+    return "<wbr>".join(text(line[a:b]) for a, b in itertools.pairwise(at))

@@ -10,6 +10,7 @@ from porttool.report import (
     UP_TO_DATE,
     Check,
     LedgerEntry,
+    Look,
     Report,
     Seed,
     Standing,
@@ -24,8 +25,12 @@ from porttool.review.text import (
     measured_lines,
     place,
     proof_sentence,
+    seconds_words,
     short,
     site_counts,
+    site_scope,
+    standing_words,
+    verdict_line,
     visible,
 )
 
@@ -38,6 +43,7 @@ _SPECIAL = re.compile(
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # inside a word it means nothing
     r"|(?<=\w):(?=//)|(?<=www)\."  # a bare address would become a link
 )
+_ISSUE = re.compile(r"(\bGH|)(-(?<=\bGH-)|&#35;)(?=\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -114,13 +120,16 @@ def fenced(text: str, language: str) -> str:
 def _entities(text: str) -> str:
     escaped = _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", text)
     # A name after a bare @ would be notified; one inside an element of its own is not.
+    # So is an issue: what makes links of `#12` and `GH-12` sees the text once it is HTML.
+    escaped = _ISSUE.sub(lambda match: f"{match[1]}<code>{match[2]}</code>", escaped)
     return escaped.replace("@", "<code>@</code>")
 
 
-def _folded(summary: str, body: str) -> str:
+def _folded(summary: str, body: str, *, is_open: bool = False) -> str:
     # Markdown is not read inside the summary, HTML is.
     title = _entities(short(visible(summary), _CELL))
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+    opened = "<details open>" if is_open else "<details>"
+    return f"{opened}<summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
 def _table(*columns: str) -> str:
@@ -135,18 +144,27 @@ def _head(report: Report, standing: Standing) -> str:
     lines = [f"# Port {code(report.port)} onto {code(report.onto)}", ""]
     tip = f" at {code(report.tip[:12])}" if report.tip else " (not written)"
     lines.append(
-        f"**Verdict: {report.verdict}.** Branch {code(report.branch)}{tip}, made on "
+        f"**Verdict: {report.verdict}.** {prose(_sentence(verdict_line(report)))} "
+        f"Branch {code(report.branch)}{tip}, made on "
         f"{code(report.onto)} at {code(report.onto_id[:12])}, plan {code(report.digest[:12])}, "
         f"porttool {_entities(report.version)}. Next: {code(next_step(report, standing))}."
     )
+    if changes := standing_words(report, standing):
+        lines += ["", f"Since then: {prose('; '.join(changes))}."]
     return "\n".join(lines)
 
 
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def _look_first(report: Report) -> _Section:
-    rows = tuple(
-        f"{number}. **{look.kind}** {code(look_place(look))}: {prose(look.why)}"
-        for number, look in enumerate(report.look_first, start=1)
-    )
+    def row(number: int, look: Look) -> str:
+        if not look.path:
+            return f"{number}. **failed {look.kind}** {prose(look.why)}"
+        return f"{number}. **{look.kind}** {code(look_place(look))}: {prose(look.why)}"
+
+    rows = tuple(row(number, look) for number, look in enumerate(report.look_first, start=1))
     lead = "" if rows else "Nothing stands out: no open question, no hazard, nothing that moved."
     return _Section("Look at this first", lead, rows, "places")
 
@@ -201,7 +219,7 @@ def _rules(report: Report) -> _Section:
 def _proof(report: Report) -> _Section:
     lead = proof_sentence(report)
     if report.proof.assumes:
-        lead += "\n\nIt assumes:\n" + "\n".join(f"- {prose(a)}" for a in report.proof.assumes)
+        lead += "\n\nIt assumes:\n\n" + "\n".join(f"- {prose(a)}" for a in report.proof.assumes)
     rows = tuple(_row(code(f.path), prose(f.verdict), prose(f.detail)) for f in report.proof.files)
     table = _table("file", "verdict", "detail") if rows else ""
     return _Section("Off means off", f"{lead}\n\n{table}", rows, "files")
@@ -209,7 +227,7 @@ def _proof(report: Report) -> _Section:
 
 def _checks(report: Report) -> _Section:
     rows = tuple(
-        _row(prose(c.name), f"**{c.status}**", f"{c.seconds:.1f} s", prose(c.detail))
+        _row(prose(c.name), f"**{c.status}**", seconds_words(c.seconds), prose(c.detail))
         for c in report.checks
     )
     if not rows:
@@ -221,7 +239,11 @@ def _checks(report: Report) -> _Section:
 
 def _outputs(report: Report) -> _Section:
     def block(check: Check) -> str:
-        return _folded(f"{check.name}: {check.status}", fenced("\n".join(check.tail), "text"))
+        return _folded(
+            f"{check.name}: {check.status}",
+            fenced("\n".join(check.tail), "text"),
+            is_open=check.status == "failed",
+        )
 
     told = sorted((c for c in report.checks if c.tail), key=lambda c: c.status != "failed")
     rows = tuple(block(check) for check in told)
@@ -256,21 +278,30 @@ def _seeds(report: Report) -> _Section:
 
 
 def _sites(report: Report) -> _Section:
-    def row(numbered: Numbered) -> str:
-        number, site = numbered
-        became = f" to {code(site.replacement)}" if site.replacement else ""
-        return _row(
-            str(number),
-            code(place(site.path, site.line)),
-            code(site.text),
-            WORDS[site.action] + became,
-            "known" if site.known else "**new**",
-            "; ".join(map(prose, site.reasons)),
-        )
+    every = sites_by_urgency(report)
+    paths = [site.path for _, site in every]
+    rows = tuple(
+        _site(numbered, is_first=path != before)
+        for numbered, path, before in zip(every, paths, ["", *paths], strict=False)
+    )
+    return _Section("Every site", f"{site_counts(report)}.\n", rows, "sites")
 
-    rows = tuple(map(row, sites_by_urgency(report)))
-    table = _table("site", "place", "code on onto", "decision", "since", "why") if rows else ""
-    return _Section("Every site", f"{site_counts(report)}.\n\n{table}", rows, "sites")
+
+def _site(numbered: Numbered, *, is_first: bool) -> str:
+    """Return a site as an item of a list: a table as wide as its code would have to be scrolled."""
+    number, site = numbered
+    scope = site_scope(site)
+    where = f" in {code(scope)}" if scope else ""
+    since = "" if site.known else ", **new**"
+    became = f" becomes {code(site.replacement)}" if site.replacement else ""
+    if site.action == "ask":
+        became = became.replace(" becomes ", ", as a rewrite ", 1)
+    why = "; ".join(map(prose, site.reasons))
+    head = f"\n{code(site.path)}\n\n" if is_first else ""
+    return (
+        f"{head}- site {number}, line {site.line}{where}, {WORDS[site.action]}{since}: "
+        f"{code(site.text)}{became}<br>{why}"
+    )
 
 
 def _ledger(report: Report) -> _Section:

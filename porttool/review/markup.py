@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NewType
 
 from porttool.review.text import short, visible
@@ -62,17 +62,19 @@ def link(anchor: str, *content: Html) -> Html:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Html]], *, class_: str = "") -> Html:
-    """Return a table whose first cells head their rows."""
-    heads = join(tag("th", text(cell), scope="col") for cell in head)
-    body = join(tag("tr", *_row(cells)) for cells in rows)
+    """Return a table whose first cells head their rows; a narrow screen names every cell."""
+    names = list(head)
+    heads = join(tag("th", text(cell), scope="col") for cell in names)
+    body = join(tag("tr", *_row(cells, names)) for cells in rows)
     return tag(
         "table", tag("thead", tag("tr", heads)), tag("tbody", body), class_=class_ or "facts"
     )
 
 
-def _row(cells: Iterable[Html]) -> Iterable[Html]:
+def _row(cells: Iterable[Html], names: Sequence[str]) -> Iterable[Html]:
     for index, cell in enumerate(cells):
-        yield tag("td", cell) if index else tag("th", cell, scope="row")
+        name = visible(names[index]) if index < len(names) else None
+        yield tag("td", cell, data_name=name) if index else tag("th", cell, scope="row")
 
 
 def _attribute(key: str, value: str | int | bool | None) -> str:

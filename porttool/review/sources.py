@@ -27,26 +27,42 @@ class Sides:
 
 @dataclass(frozen=True)
 class Sources:
-    """Files by path: what the experiment made of its parent, and the branch of onto."""
+    """Files by path: what the experiment made of its parent, and the branch of onto.
+
+    `changed` are all paths that differ between onto and the branch, text or not.
+    """
 
     experiment: Mapping[str, Sides]
     branch: Mapping[str, Sides]
+    changed: tuple[str, ...] = ()
 
 
 NO_SOURCES = Sources({}, {})
 
 
 def read_sources(repo: Repository, report: Report) -> Sources:
-    """Read the files that a report names, on both sides, as far as the repository has them."""
+    """Read the files that a report names, and those that the branch changes, as far as they are."""
     theirs = {entry.path for entry in report.ledger}
     ours = {site.path for site in report.sites}
     ours |= {step.path for site in report.sites for step in site.steps}
     ours |= {seed.path for seed in report.seeds}
     ours |= {path for entry in report.ledger for path in (entry.path, entry.path_now)}
+    onto, tip = CommitId(report.onto_id), CommitId(report.tip)
+    changed = _changed(repo, onto, tip)
     return Sources(
         _sides(repo, _parent(repo, report), _last(report), theirs),
-        _sides(repo, CommitId(report.onto_id), CommitId(report.tip), ours - {""}),
+        _sides(repo, onto, tip, {*ours, *changed} - {""}),
+        changed,
     )
+
+
+def _changed(repo: Repository, onto: CommitId, tip: CommitId) -> tuple[str, ...]:
+    if not (repo.has(onto) and repo.has(tip)):
+        return ()
+    try:
+        return tuple(change.path for change in repo.changed(onto, tip))
+    except RepositoryError:
+        return ()  # a partial clone may be without these folders
 
 
 def _last(report: Report) -> CommitId:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from porttool.frozen import dataclass
 from porttool.report import UP_TO_DATE, Check, Report, Standing, counted, next_step
-from porttool.review.numbers import sites_by_urgency
+from porttool.review.layout import Indented, Place, grid, verbatim
+from porttool.review.numbers import Numbered, sites_by_urgency
 from porttool.review.text import (
     WORDS,
+    end_of_log,
     look_place,
     measured_lines,
-    place,
     proof_sentence,
+    seconds_words,
     short,
+    short_place,
     site_counts,
+    site_scope,
+    standing_words,
+    verdict_line,
     visible,
 )
 
@@ -31,16 +33,19 @@ _STYLES = {
     "parked": "bold yellow",
     "unverified": "bold yellow",
     "skipped": "yellow",
+    "rewrite": "green",
     "ask": "bold red",
     "hazard": "yellow",
     "failed": "bold red",
+    "dropped": "yellow",
 }
 _CELL = 600
+_MOST_LOOKS = 12  # the sites stand below once more
 
 
 def terminal(report: Report, standing: Standing = UP_TO_DATE) -> RenderableType:
     """Return the whole report; every text of the repository's is shown as text, never as markup."""
-    blocks: list[RenderableType] = [_head(report)]
+    blocks: list[RenderableType] = [_head(report, standing)]
     for title, block in (
         ("Look at this first", _look_first(report)),
         ("What was ported", _ported(report)),
@@ -52,69 +57,79 @@ def terminal(report: Report, standing: Standing = UP_TO_DATE) -> RenderableType:
         ("Measured", _measured(report)),
     ):
         if block is not None:
-            blocks += [Text(f"\n{title}", style="bold"), Padding(block, (0, 0, 0, 2))]
+            blocks += [Text(f"\n{title}", style="bold"), Indented(block, 2)]
     blocks.append(Text.assemble("\nNext: ", (visible(next_step(report, standing)), "bold")))
     return Group(*blocks)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A path and a line that break after a slash, never within a name that fits the column."""
-
-    text: str
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(max(map(len, self._pieces())), len(self.text)).clamp(
-            max_width=options.max_width
-        )
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = [""]
-        for piece in self._pieces():
-            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
-                lines.append("")
-            lines[-1] += piece
-        yield Text("\n".join(lines), overflow="fold")
-
-    def _pieces(self) -> list[str]:
-        return re.findall(r"[^/]*/|[^/]+$", self.text) or [self.text]
-
-
 def _cell(text: str, style: str = "") -> Text:
-    return Text(short(visible(text), _CELL), style=style)
+    return Text(short(visible(text), _CELL), style=style, overflow="fold")
 
 
-def _lines(lines: Iterable[str]) -> Text:
-    return Text("\n".join(short(visible(line), _CELL) for line in lines))
+def _lines(lines: Iterable[str]) -> RenderableType:
+    """Return lines of which each goes on below where it began."""
+    return Group(*(_line(line) for line in lines))
 
 
-def _grid(columns: int) -> Table:
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for _ in range(columns):
-        table.add_column(overflow="fold")
-    return table
+def _line(line: str) -> RenderableType:
+    inner = line.lstrip(" ")
+    return Indented(_cell(inner), len(line) - len(inner)) if inner else Text("")
 
 
-def _head(report: Report) -> Text:
+def _signed(sign: str, words: str, style: str) -> RenderableType:
+    row = grid(2)
+    row.padding = (0, 1, 0, 0)
+    row.add_row(Text(sign, style=style), _cell(words, style))
+    return row
+
+
+def _by_file(rows: Iterable[tuple[str, Sequence[RenderableType]]]) -> RenderableType:
+    """Return rows under the paths of their files, in the order in which they come."""
+    blocks: list[RenderableType] = []
+    last, table = "", grid(0)
+    for path, cells in rows:
+        if path != last or not blocks:
+            last, table = path, grid(len(cells))
+            blocks += [Place(visible(path)), Indented(table, 2)]
+        table.add_row(*cells)
+    return Group(*blocks)
+
+
+def _head(report: Report, standing: Standing) -> RenderableType:
     tip = report.tip[:12] if report.tip else "not written"
-    return Text.assemble(
-        (visible(report.port), "bold"),
-        f" onto {visible(report.onto)} {report.onto_id[:12]}, branch {visible(report.branch)} "
-        f"({tip}): ",
-        (report.verdict, _STYLES[report.verdict]),
-    )
+    lines = [
+        Text.assemble(
+            (visible(report.port), "bold"),
+            f" onto {visible(report.onto)} {report.onto_id[:12]}, branch {visible(report.branch)} "
+            f"({tip})",
+        ),
+        Text.assemble(
+            (report.verdict, _STYLES[report.verdict]), f": {visible(verdict_line(report))}"
+        ),
+    ]
+    if changes := standing_words(report, standing):
+        lines.append(Text(visible(f"since then: {'; '.join(changes)}"), style="yellow"))
+    return Group(*lines)
 
 
 def _look_first(report: Report) -> RenderableType | None:
     if not report.look_first:
         return Text("Nothing stands out: no open question, no hazard, nothing that moved.")
-    table = _grid(3)
-    for look in report.look_first:
-        table.add_row(_cell(look.kind, "bold"), _Place(look_place(look)), _cell(look.why))
-    if not report.answers:
-        return table
-    answers = Text("\n".join(["", "Add to port.yaml:", *map(visible, report.answers)]))
-    return Group(table, answers)
+    blocks: list[RenderableType] = []
+    for look in report.look_first[:_MOST_LOOKS]:
+        where = look_place(look) if look.path else ""
+        kind = look.kind if look.path else f"failed {look.kind}"
+        head = grid(2)
+        head.columns[0].no_wrap = True
+        head.add_row(Text(kind, style="bold"), Place(where) if where else _cell(look.why))
+        blocks.append(head)
+        said = [_cell(look.why)] if where else list(map(_cell, end_of_log(report, look)))
+        blocks += [Indented(line, 4) for line in said]
+    if (more := len(report.look_first) - _MOST_LOOKS) > 0:
+        blocks.append(Text(f"and {counted(more, 'place')} more, below"))
+    if report.answers:
+        blocks += [Text("\nAdd to port.yaml:"), verbatim(report.answers)]
+    return Group(*blocks)
 
 
 def _ported(report: Report) -> RenderableType | None:
@@ -147,49 +162,76 @@ def _ported(report: Report) -> RenderableType | None:
 def _seeds(report: Report) -> RenderableType | None:
     if not report.seeds:
         return None
-    table = _grid(4)
+    rows = []
     for seed in report.seeds:
         moved = f"moved from {seed.moved_from}" if seed.moved_from else ""
-        table.add_row(
-            _Place(place(seed.path, seed.line)),
+        cells = (
+            Text(short_place(seed.path, seed.line)),
             _cell(seed.target or seed.constructor),
             _cell(f"{seed.form}: {seed.call}"),
             _cell("; ".join(filter(None, (moved, seed.note)))),
         )
-    return table
+        rows.append((seed.path, cells))
+    return _by_file(rows)
 
 
 def _sites(report: Report) -> RenderableType | None:
     if not report.sites:
         return None
-    table = _grid(4)
+    blocks: list[RenderableType] = []
+    last = ""
     for number, site in sites_by_urgency(report):
-        became = f" to {site.replacement}" if site.replacement else ""
-        new = "" if site.known else "new: "
-        what = Text.assemble(_cell(site.text), "\n", _cell("; ".join(site.reasons), "dim"))
-        table.add_row(
-            Text(f"{number}", style="dim", justify="right"),
-            _Place(place(site.path, site.line)),
-            _cell(new + WORDS[site.action] + became, _STYLES.get(site.action, "")),
-            what,
-        )
-    return table
+        if site.path != last:
+            last = site.path
+            blocks.append(Place(visible(last)))
+        blocks.append(_site((number, site)))
+    command = f"porttool review {shlex.quote(report.port)} --site N"
+    blocks.append(Text(f"{visible(command)} explains one of them", style="dim"))
+    return Group(*blocks)
+
+
+def _site(numbered: Numbered) -> RenderableType:
+    number, site = numbered
+    scope = site_scope(site)
+    head = Text.assemble(
+        (f"{number:>4}  ", "dim"),
+        short_place(site.path, site.line),
+        "  ",
+        (WORDS[site.action], _STYLES.get(site.action, "")),
+        "" if site.known else ", new",
+        f" in {visible(scope)}" if scope else "",
+        overflow="fold",
+    )
+    if site.action == "rewrite" and site.replacement is not None:
+        code = [_signed("-", site.text, "red"), _signed("+", site.replacement, "green")]
+    else:
+        code = [_cell(site.text)]
+    why = _cell("; ".join(site.reasons), "dim")
+    return Group(head, *(Indented(block, 6) for block in (*code, why)))
 
 
 def _ledger(report: Report) -> RenderableType | None:
     if not report.ledger:
         return None
-    table = _grid(3)
+    rows = []
     for entry in report.ledger:
-        where = place(entry.path, entry.line_before)
-        table.add_row(_Place(where), _cell(entry.outcome), _cell(entry.why))
-    return table
+        first = (entry.before.strip() or entry.after.strip()).partition("\n")[0]
+        cells = (
+            Text(short_place(entry.path, entry.line_before)),
+            _cell(entry.outcome, _STYLES.get(entry.outcome, "")),
+            Group(_cell(entry.why), _cell(first, "dim")),
+        )
+        rows.append((entry.path, cells))
+    return _by_file(rows)
 
 
 def _proof(report: Report) -> RenderableType | None:
     lines = [proof_sentence(report)]
-    lines += [f"{f.path}: {f.verdict} {f.detail}".rstrip() for f in report.proof.files]
-    lines += [f"assumes: {assumption}" for assumption in report.proof.assumes]
+    for file in report.proof.files:
+        lines += [f"{file.path}: {file.verdict}", *([f"  {file.detail}"] if file.detail else [])]
+    if report.proof.assumes:
+        lines.append("It rests on:")
+    lines += [f"  {assumption}" for assumption in report.proof.assumes]
     return _lines(lines)
 
 
@@ -213,12 +255,12 @@ def checks_table(report: Report) -> RenderableType:
     """Return the checks with their times and the end of what their programs said."""
     if not report.checks:
         return Text("none was run yet")
-    table = _grid(4)
+    table = grid(4)
     for check in report.checks:
         table.add_row(
             _cell(check.status, _STYLES[check.status]),
             _cell(check.name),
-            Text(f"{check.seconds:.1f} s", justify="right"),
+            Text(seconds_words(check.seconds), justify="right"),
             _finding(check),
         )
     failed = [check for check in report.checks if check.status == "failed" and check.tail]

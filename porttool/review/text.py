@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 
 from porttool.evidence import WORDS as OUTCOMES
 from porttool.evidence import shown_interval
-from porttool.report import Look, Report, counted
+from porttool.report import (
+    Check,
+    Look,
+    Report,
+    Site,
+    Standing,
+    counted,
+    remake_command,
+    yaml_text,
+)
 
 _MAX_LOOKS = 8
+_END_OF_LOG = 4
 LINE = 110
 _HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 WORDS = {"rewrite": "rewritten", "skip": "left alone", "ask": "OPEN QUESTION", "hazard": "hazard"}
+ANSWERING = {
+    "rewrite": "Decide otherwise",
+    "skip": "Decide otherwise",
+    "ask": "Answer it in port.yaml",
+    "hazard": "Seen and accepted: say so in port.yaml",
+}
+_ANSWERS = {"rewrite": "skip", "skip": "rewrite", "ask": "rewrite  # or: skip", "hazard": "skip"}
 _SITE_ORDER = {"ask": 0, "hazard": 1, "rewrite": 2, "skip": 3}
 
 
@@ -48,6 +66,11 @@ def place(path: str, line: int) -> str:
     return visible(f"{path}:{line}" if line else path)
 
 
+def short_place(path: str, line: int) -> str:
+    """Return a place without the folders that its file is in."""
+    return place(path.rpartition("/")[2], line)
+
+
 def look_place(look: Look) -> str:
     """Return where to look, or what kind of thing it is when it has no place."""
     return place(look.path, look.line) if look.path else look.kind
@@ -69,6 +92,74 @@ def proof_sentence(report: Report) -> str:
             "compared them yet."
         )
     return "Nothing was proven: this port has no switch."
+
+
+def verdict_line(report: Report) -> str:
+    """Say in a few words what the verdict rests on."""
+    failed = [check for check in report.checks if check.status == "failed"]
+    if failed:
+        return f"{len(failed)} of {counted(len(report.checks), 'check')} failed: " + ", ".join(
+            check.name for check in failed[:3]
+        )
+    if report.asks:
+        return f"{counted(len(report.asks), 'open question')} to answer in port.yaml"
+    if report.verdict == "parked":
+        if report.precondition.met and report.evidence:
+            return report.evidence.decision.branch
+        return f"the precondition is not met: {report.precondition.config}".removesuffix(": ")
+    if not report.checks:
+        return "no check was run yet"
+    return f"{counted(len(report.checks), 'check')} passed"
+
+
+def check_words(check: Check) -> str:
+    """Return a check as the look at it says it."""
+    return f"{check.name}: {check.detail}"
+
+
+def end_of_log(report: Report, look: Look) -> list[str]:
+    """Return the end of what a failed check said, which may be all that one has to know."""
+    said = (c.tail for c in report.checks if look.kind == "check" and look.why == check_words(c))
+    return [line for line in next(said, ()) if line.strip()][-_END_OF_LOG:]
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a time as people say it."""
+    if seconds < 99.5:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def site_scope(site: Site) -> str:
+    """Return the function that a site is in, as its key names it; "" where the key does not."""
+    head = f"{site.path}::"
+    return site.key.removeprefix(head).partition("::")[0] if site.key.startswith(head) else ""
+
+
+def again_command(report: Report, standing: Standing) -> str:
+    """Return the command that makes the branch once more, or for the first time."""
+    if report.tip:
+        return remake_command(report.port, report.branch, report.onto, standing)
+    return f"porttool apply {shlex.quote(report.port)} --onto {shlex.quote(report.onto)}"
+
+
+def answer_lines(site: Site, again: str) -> tuple[str, str]:
+    """Return what to write into `port.yaml` for another decision about a site, and what then."""
+    head = f"answers:  # in port.yaml, then: {again}"
+    return head, f"  {yaml_text(site.key)}: {_ANSWERS[site.action]}"
+
+
+def standing_words(report: Report, standing: Standing) -> list[str]:
+    """Say what has happened to the branch, its plan and its onto since the report was made."""
+    if standing.merged:
+        return [f"{report.onto} has it since {standing.merged[:12]}"]
+    gained = counted(standing.stale, "commit")
+    return [
+        *([f"{report.onto} has gained {gained}"] if standing.stale else []),
+        *([f"{counted(standing.took_in, 'commit')} of them merged in"] if standing.took_in else []),
+        *(["somebody has committed on the branch"] if standing.edited else []),
+        *(["port.yaml is another now"] if standing.outdated else []),
+    ]
 
 
 def measured_lines(report: Report) -> list[str]:

@@ -98,12 +98,12 @@ def test_the_body_has_what_a_reviewer_needs() -> None:
         "End of each check's output",
         "Hunks of the experiment",
     ]
-    assert "**Verdict: ready.**" in body
+    assert "**Verdict: ready.** 1 check passed. Branch" in body
     assert "Next: `git merge --no-ff port/torch-compile`." in body
     assert "1. **new site** `learner.py:30`: `n.sd()` becomes `clean(n.sd())`" in body
     assert (
-        "| 2 | `learner.py:30` | `n.sd()` | rewritten to `clean(n.sd())` | **new** | "
-        "`n` is wrapped at x.py:3 |" in body
+        "`learner.py`\n\n- site 2, line 30, rewritten, **new**: `n.sd()` becomes `clean(n.sd())`"
+        "<br>`n` is wrapped at x.py:3\n- site 1, line 9, rewritten: " in body
     )
     assert "3 sites, 2 rewritten, 1 left alone, 1 gained by main since." in body
     assert "| tests | **passed** | 12.3 s | exit code 0 |" in body
@@ -134,9 +134,11 @@ def test_open_questions_come_with_the_lines_to_paste() -> None:
 
 
 def test_table_rows_keep_their_columns_whatever_the_text() -> None:
-    body = markdown(report_of(sites=(site(1, text=HOSTILE),), seeds=(), ledger=()))
-    row = next(line for line in body.splitlines() if line.startswith("| 1 | `learner.py:1`"))
-    assert row.count("|") == 7
+    entry = LedgerEntry(HOSTILE, 1, 1, "a", "b", "dropped", HOSTILE)
+    body = markdown(report_of(sites=(site(1, text=HOSTILE),), seeds=(), ledger=(entry,)))
+    row = next(line for line in body.splitlines() if "**dropped**" in line)
+    assert row.count("|") == 4
+    assert re.search(r"^- site 1, line 1, rewritten: <code>.* becomes <code>.*<br>", body, re.M)
     assert "<script>" not in body
     assert "\x1b" not in body
     assert "\u202e" not in body
@@ -186,6 +188,12 @@ def test_inline_code(text: str, expected: str) -> None:
         ("> quoted", "&#62; quoted"),
         ("see http://x and www.y", "see http&#58;//x and www&#46;y"),
         ("5 of 9: fine.", "5 of 9: fine."),
+        (
+            "#12, a/b#3 and GH-4",
+            "<code>&#35;</code>12, a/b<code>&#35;</code>3 and GH<code>-</code>4",
+        ),
+        ("# 12, XGH-7", "&#35; 12, XGH-7"),
+        ("@somebody", "<code>@</code>somebody"),
     ],
 )
 def test_prose_quotes_code_only_in_pairs(text: str, expected: str) -> None:
@@ -214,7 +222,7 @@ def test_a_long_report_is_cut_with_a_pointer_and_keeps_what_is_urgent() -> None:
         noun: int(number)
         for number, noun in re.findall(r"\*(\d+) more (\w+) are cut here; `porttool review", body)
     }
-    rows = len(re.findall(r"^\| \d+ \| `learner.py:\d+` \| `n", body, re.M))
+    rows = len(re.findall(r"^- site \d+, line \d+, ", body, re.M))
     assert cut["sites"] + rows == 3001
     assert cut["hunks"] > 0
     assert "`learner.py:9000`" in body
@@ -232,7 +240,8 @@ def test_an_oversize_text_says_how_much_is_missing() -> None:
 def test_the_terminal_says_the_same_and_reads_no_markup() -> None:
     text = shown(report_of(sites=(site(3, text="[bold]x[/bold] [/]"), site(8, "hazard"))), 200)
     assert "[bold]x[/bold] [/]" in text
-    assert "ready" in text
+    assert "ready: 1 check passed" in text
+    assert "- [bold]x[/bold] [/]\n        + clean([bold]x[/bold] [/])" in text
     assert "Next: git merge --no-ff port/torch-compile" in text
     assert "Sites: 2 sites, 1 hazard, 1 rewritten, 0 gained by main since" in text
 
@@ -243,6 +252,7 @@ def test_the_terminal_shows_the_end_of_a_failed_check() -> None:
         Check("ruff", "passed", 1.0, "exit code 0", ("ruff",), ("All checks passed!",)),
     )
     text = shown(report_of(checks=checks, verdict="failed"))
+    assert "failed check  tests: exit code 1\n      E assert 1 == 2\n" in text
     lines = [line.strip() for line in text.splitlines()]
     assert lines[lines.index("end of the output of tests:") - 1] == ""
     assert "E assert 1 == 2" in text
@@ -260,15 +270,18 @@ def test_a_place_breaks_after_a_slash_only(width: int) -> None:
     assert "trainer.py:176" in text
     assert "trainer.py:181" in text
     assert max(map(len, text.splitlines())) <= width
+    assert all(line == line.rstrip() for line in text.splitlines()[3:])
 
 
 def test_what_is_next_follows_from_how_the_branch_stands() -> None:
-    command = "porttool apply torch-compile --onto main --replace && porttool verify torch-compile"
+    command = "porttool refresh torch-compile && porttool verify torch-compile"
     assert command in markdown(report_of(), standing=Standing(stale=1))
     console = Console(width=200)
     with console.capture() as capture:
         console.print(terminal(report_of(), Standing(stale=1)))
     assert f"Next: {command}" in capture.get()
+    for shown_as in (capture.get(), markdown(report_of(), standing=Standing(stale=1, edited=True))):
+        assert "ince then: main has gained 1 commit" in shown_as
 
 
 def test_a_passed_check_shows_the_last_thing_its_program_said() -> None:

@@ -1,4 +1,4 @@
-"""The review page as text, the rows of its diffs, what is explained at a terminal, and `--open`."""
+"""The review page as text, what is explained at a terminal, and `--open`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,24 @@ from porttool.evidence import Bench, Measurement
 from porttool.git.checkout import pool_folder
 from porttool.git.commits import CommitId
 from porttool.git.repo import open_repository
-from porttool.report import LedgerEntry, Report, Rule, Site, Step, from_json, to_json
-from porttool.review.diff import Changes, Row, changed_rows, dedented, site_rows, word_marks
+from porttool.report import (
+    LedgerEntry,
+    Report,
+    Rule,
+    Site,
+    Standing,
+    Step,
+    from_json,
+    to_json,
+)
 from porttool.review.document import document
 from porttool.review.explain import explain
 from porttool.review.figure import interval
-from porttool.review.highlight import coloured, lines_inside_strings
 from porttool.review.numbers import find_site, numbered_sites
 from porttool.review.rules import rule_patch
 from porttool.review.serve import serve
 from porttool.review.sources import NO_SOURCES, Sides, Sources, read_sources
+from porttool.review.terminal import terminal
 from porttool.verifying.measures import kept_pictures
 
 LINES = ("def save(net):", "    return [net.sd()]  # now")
@@ -57,133 +65,6 @@ def report_of(**changes: Any) -> Report:
 
 
 RULE = Rule("r", "$X.sd($ARGS)", "clean($X.sd($ARGS))", True)
-
-
-# -- rows --------------------------------------------------------------------------------------
-
-
-def test_a_rewritten_site_is_its_whole_line_before_and_after() -> None:
-    assert site_rows(site(), LINES) == [
-        Row(" ", 1, LINES[0]),
-        Row("-", 2, LINES[1]),
-        Row("+", 2, "    return [clean(net.sd())]  # now", ((12, 18), (26, 27))),
-    ]
-
-
-def test_a_site_over_two_lines_keeps_what_is_around_it() -> None:
-    lines = ("x = [f(", "    a), 1]")
-    two = site(line=1, column=5, text="f(\n    a)", replacement="g(f(\n    a))")
-    assert [(row.kind, row.text) for row in site_rows(two, lines)] == [
-        ("-", "x = [f("),
-        ("-", "    a), 1]"),
-        ("+", "x = [g(f("),
-        ("+", "    a)), 1]"),
-    ]
-
-
-def test_a_site_that_stays_shows_what_it_is_about() -> None:
-    assert site_rows(site(action="skip", replacement=None), LINES) == [
-        Row(" ", 2, LINES[1], ((12, 20),))
-    ]
-
-
-@pytest.mark.parametrize("lines", [(), ("other", "lines", "here")])
-def test_without_its_file_a_site_is_its_own_text(lines: tuple[str, ...]) -> None:
-    assert [(row.kind, row.number, row.text) for row in site_rows(site(), lines)] == [
-        ("-", 0, "net.sd()"),
-        ("+", 0, "clean(net.sd())"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "marks"),
-    [
-        (["f(x)"], ["g(f(x))"], ([()], [((0, 2), (6, 7))])),
-        (["a = 1"], ["a = 2"], ([((4, 5),)], [((4, 5),)])),
-        (["  old"], ["new"], ([()], [()])),
-        (["x", "y z"], ["x", "y w"], ([(), ((2, 3),)], [(), ((2, 3),)])),
-        ([], ["new"], ([], [()])),
-    ],
-)
-def test_whole_words_are_marked(before: list[str], after: list[str], marks: object) -> None:
-    assert word_marks(before, after) == marks
-
-
-def test_what_all_lines_are_indented_by_is_left_out() -> None:
-    rows = [Row("-", 3, "    a b", ((4, 5),)), Row(" ", 4, ""), Row("+", 3, "      c", ((6, 7),))]
-    assert [(row.text, row.marks) for row in dedented(rows)] == [
-        ("a b", ((0, 1),)),
-        ("", ()),
-        ("  c", ((2, 3),)),
-    ]
-
-
-def test_a_hunk_is_shown_beside_what_became_of_it() -> None:
-    parent = ("import x", "", "net = build()", "use(net)")
-    tried = ("import x", "", "net = wrap(build())", "use(net)")
-    onto = ("import x", "import y", "", "net = build()", "y(net)", "use(net)")
-    done = (*onto[:5], "if on:", "    net = wrap(net)", *onto[5:])
-    changes = Changes(Sources({"a.py": Sides(parent, tried)}, {"a.py": Sides(onto, done)}))
-    hunk = ("a.py", 3, 3, "build()", "wrap(build())")
-    entry = LedgerEntry(*hunk, "adapted", "gated", path_now="a.py", line_now=4)
-    assert [(row.kind, row.text) for row in changes.in_experiment(entry)] == [
-        (" ", "import x"),
-        (" ", ""),
-        ("-", "net = build()"),
-        ("+", "net = wrap(build())"),
-        (" ", "use(net)"),
-    ]
-    added = [(row.number, row.text) for row in changes.on_branch(entry) if row.kind == "+"]
-    assert added == [(6, "if on:"), (7, "    net = wrap(net)")]
-    dropped = dataclasses.replace(entry, outcome="dropped")
-    assert changes.on_branch(dropped) == []
-    there = LedgerEntry(*hunk[:4], "use(net)", "already there", "onto has it")
-    assert changes.on_branch(there) == [Row(" ", 6, "use(net)")]
-
-
-def test_a_hunk_without_its_files_is_what_the_report_has() -> None:
-    entry = LedgerEntry("a.py", 3, 4, "old()", "new(old())", "applied", "rule r")
-    assert Changes(NO_SOURCES).in_experiment(entry) == changed_rows(["old()"], ["new(old())"], 3, 4)
-    assert Changes(NO_SOURCES).on_branch(entry) == []
-
-
-# -- colours -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "path", "expected"),
-    [
-        ("return x", "a.py", '<span class="k">return</span> x'),
-        ("f('#')", "a.py", 'f(<span class="s">&#x27;#&#x27;</span>)'),
-        ("x  # no if", "a.py", 'x  <span class="c"># no if</span>'),
-        ("class A", "a.py", '<span class="k">class</span> <span class="f">A</span>'),
-        ("x[12]", "a.py", 'x[<span class="n">12</span>]'),
-        ("on: true", "a.yaml", '<span class="f">on</span>: <span class="k">true</span>'),
-        ("return <b>", "a.txt", "return &lt;b&gt;"),
-    ],
-)
-def test_syntax_is_coloured(line: str, path: str, expected: str) -> None:
-    assert coloured(line, path) == expected
-
-
-def test_marks_cut_through_colours() -> None:
-    assert coloured("if 12", "a.py", marks=((1, 4),)) == (
-        '<span class="k">i</span><mark><span class="k">f</span> <span class="n">1</span></mark>'
-        '<span class="n">2</span>'
-    )
-
-
-def test_lines_inside_of_strings_are_known() -> None:
-    lines = ['"""Say', "for if", '"""', "x = '''a", "b'''", 'y = "#"', "# '''", "z = 1"]
-    assert lines_inside_strings(lines) == {2, 3, 5}
-    assert coloured("for if", "a.py", inside_string=True) == '<span class="s">for if</span>'
-    assert coloured("b''' if", "a.py", inside_string=True) == (
-        '<span class="s">b&#x27;&#x27;&#x27;</span> <span class="k">if</span>'
-    )
-
-
-def test_a_long_line_says_how_much_is_missing() -> None:
-    assert coloured("x" * 10_000, "a.py").endswith("<i>… (8000 characters more)</i>")
 
 
 # -- the page ----------------------------------------------------------------------------------
@@ -236,13 +117,40 @@ def test_the_page_is_the_same_bytes_for_the_same_report() -> None:
     assert document(report, sources=sources) == document(report, sources=sources)
 
 
+def test_several_questions_can_be_answered_at_once() -> None:
+    asked = [site(key=key, action="ask", replacement=None) for key in ("one", "two")]
+    every = (
+        "answers:\n  &quot;one&quot;: rewrite  # or: skip\n  &quot;two&quot;: rewrite  # or: skip\n"
+    )
+    assert every in document(report_of(sites=tuple(asked)))
+    alone = document(report_of(sites=(asked[0],)))
+    assert alone.count("&quot;one&quot;: rewrite  # or: skip") == 1
+
+
+def test_the_page_says_what_has_happened_since() -> None:
+    report = report_of(tip="b" * 40)
+    assert "since then" not in document(report)
+    page = document(report, Standing(stale=2, edited=True))
+    assert "<dd>main has gained 2 commits; somebody has committed on the branch.</dd>" in page
+
+
+def test_a_file_too_long_for_the_page_is_left_to_git() -> None:
+    long = tuple(f"x = {n}" for n in range(7_000))
+    sources = Sources(
+        {}, {"a.py": Sides((), long), "b.py": Sides((), ("y = 1",))}, ("a.py", "b.py")
+    )
+    page = document(report_of(tip="b" * 40), sources=sources)
+    assert "7000 lines, too many for this page: <code>git diff aaaaaaaaaaaa " in page
+    assert page.count("<i>+</i>") == 1
+
+
 def test_hostile_text_makes_no_element() -> None:
     words = "\"><script>alert('x')</script>\n\x1b[2J\u2066\udce9`"
     plain = elements(document(report_of(sites=(site(),))))
     changed = site(key=words, path=words, text=words, replacement=words, reasons=(words,))
     page = document(report_of(port=words, branch=words, sites=(changed,)))
     assert [tag for tag, _ in elements(page)].count("script") == 1
-    assert {tag for tag, _ in elements(page)} <= {tag for tag, _ in plain}
+    assert {tag for tag, _ in elements(page)} <= {"wbr", *(tag for tag, _ in plain)}
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;\\n\\x1b[2J\\u2066\\udce9" in page
     assert page.encode().isascii() or "\u2066" not in page
 
@@ -293,14 +201,25 @@ def test_one_decision_is_explained_with_its_lines() -> None:
     steps = (Step("`net` is a parameter", "a.py", 1), Step("nobody says what it is"))
     report = report_of(sites=(site(), site(action="ask", replacement=None, steps=steps)))
     text = explained(report, 2, Sources({}, {"a.py": Sides(LINES)}))
-    assert "site 2 of 2  a.py:2  OPEN QUESTION, there when the experiment was made" in text
+    assert "site 2 of 2  a.py:2\nOPEN QUESTION, there when the experiment was made\n" in text
     assert "    2   return [net.sd()]  # now" in text
     assert "1. `net` is a parameter  a.py:1\n     def save(net):\n  2. nobody says" in text
-    assert 'answers:\n    "k": rewrite  # or: skip' in text
+    again = "answers:  # in port.yaml, then: porttool apply p --onto main"
+    assert f'Answer it in port.yaml\n  {again}\n    "k": rewrite  # or: skip' in text
     text = explained(report, 1)
     assert "- net.sd()\n        + clean(net.sd())" in text
     assert "@@ r @@" in text
-    assert text.endswith("Key  k")
+    assert text.endswith(f'Decide otherwise\n  {again}\n    "k": skip')
+
+
+def test_what_is_to_be_copied_is_not_folded() -> None:
+    key = f"src/a.py::{'a_long_name.' * 20}f::net.sd()"
+    report = report_of(sites=(site(key=key, action="ask", replacement=None),))
+    for block in (explain(report, numbered_sites(report)[0]), terminal(report)):
+        console = Console(width=60, force_terminal=False)
+        with console.capture() as capture:
+            console.print(block, crop=False)
+        assert f'    "{key}": rewrite  # or: skip\n' in capture.get()
 
 
 def test_what_is_explained_shows_no_control_characters() -> None:
@@ -379,7 +298,10 @@ def run(path: Path, *words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_command_writes_explains_and_refuses(ported: Path, tmp_path: Path) -> None:
+def test_the_command_writes_explains_and_refuses(
+    ported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
     page = tmp_path / "review.html"
     assert run(ported, "--html", str(page)) == (0, f"wrote {page}\n")
     assert "<h1>compile-it<small> onto main</small></h1>" in page.read_text()
@@ -391,8 +313,9 @@ def test_the_command_writes_explains_and_refuses(ported: Path, tmp_path: Path) -
 
     code, answer = run(ported, "--site", "2")
     assert code == 0
-    assert "site 2 of 2  src/learner.py:17  rewritten, main gained it since" in answer
+    assert "site 2 of 2  src/learner.py:17\nrewritten, main gained it since" in answer
     assert "1. `self.net` is wrapped  learner.py:10" in answer
+    assert "\x1b" not in answer + run(ported)[1]  # there is no terminal
     code, answer = run(ported, "--site", "2", "--json")
     assert (code, json.loads(answer)["number"]) == (0, 2)
 

@@ -1,10 +1,12 @@
 "use strict";
 
-// Everything on the page is there without this script; it adds keys, the filter and the folds.
+// Everything on the page is there without this script; it adds keys, the filter, the folds, and
+// the ticks of what was reviewed.
 const items = [...document.querySelectorAll("details.item")];
 const filter = document.getElementById("filter");
 const matches = document.getElementById("matches");
 const keys = document.getElementById("keys");
+const listen = document.getElementById("listen");
 const texts = new Map();
 
 function shownItems() {
@@ -35,6 +37,8 @@ function foldAll(open) {
   for (const item of shownItems()) item.open = open;
 }
 
+// -- the filter ---------------------------------------------------------------------------------
+
 function textOf(item) {
   if (!texts.has(item)) {
     const file = item.closest(".file")?.querySelector("h3")?.textContent ?? "";
@@ -51,9 +55,7 @@ function applyFilter() {
     group.hidden = !group.querySelector("details.item:not([hidden])");
   }
   for (const section of document.querySelectorAll("main > section")) {
-    const all = section.querySelectorAll("details.item");
     section.hidden = words.length > 0 && !section.querySelector("details.item:not([hidden])");
-    section.toggleAttribute("data-items", all.length > 0);
   }
   matches.textContent = words.length ? `${shownItems().length} of ${items.length}` : "";
 }
@@ -75,6 +77,92 @@ function openTarget() {
   if (target.matches("details")) target.querySelector("summary").focus({ preventScroll: true });
 }
 
+// -- what was reviewed --------------------------------------------------------------------------
+
+// A browser may keep nothing, for a file least of all: then it is known until the page is closed.
+const kept = {
+  read: (name) => {
+    try {
+      return JSON.parse(localStorage.getItem(`porttool ${name}`));
+    } catch {
+      return null;
+    }
+  },
+  write: (name, value) => {
+    try {
+      localStorage.setItem(`porttool ${name}`, JSON.stringify(value));
+    } catch {
+      // the ticks stay on the page all the same
+    }
+  },
+};
+const report = document.getElementById("main").dataset.report;
+const stored = kept.read(report);
+const reviewed = new Set(Array.isArray(stored) ? stored : []);
+
+function showReviewed(item) {
+  const is = reviewed.has(item.id);
+  item.toggleAttribute("data-read", is);
+  const box = item.querySelector(".key input");
+  if (box) box.checked = is;
+}
+
+function countReviewed() {
+  const known = items.filter((item) => reviewed.has(item.id)).length;
+  document.getElementById("reviewed").textContent = known
+    ? `${known} of ${items.length} reviewed`
+    : "";
+}
+
+function review(item, is) {
+  if (is) reviewed.add(item.id);
+  else reviewed.delete(item.id);
+  kept.write(report, [...reviewed]);
+  showReviewed(item);
+  countReviewed();
+  if (!is) return;
+  item.querySelector("summary").focus();
+  item.open = false;
+  step(1);
+}
+
+// A box stands in what is unfolded only: 2,000 of them would cost more than they are worth.
+function addBox(item) {
+  if (!item.open || item.querySelector(".key input")) return;
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.addEventListener("change", () => review(item, box.checked));
+  const label = document.createElement("label");
+  label.append(box, "Reviewed");
+  let line = item.querySelector(".key");
+  if (!line) {
+    line = document.createElement("p");
+    line.className = "key";
+    item.querySelector(".body").append(line);
+  }
+  line.append(label);
+  showReviewed(item);
+}
+
+items.forEach(addBox);
+for (const id of reviewed) {
+  const item = document.getElementById(id);
+  if (item?.matches("details.item")) {
+    showReviewed(item);
+    item.open = false;
+  }
+}
+countReviewed();
+document.addEventListener(
+  "toggle",
+  (event) => {
+    if (event.target.matches("details.item")) addBox(event.target);
+  },
+  true,
+);
+
+// -- keys and buttons ---------------------------------------------------------------------------
+
 const actions = {
   j: () => step(1),
   n: () => step(1),
@@ -83,6 +171,11 @@ const actions = {
   o: () => {
     const item = current();
     if (item) item.open = !item.open;
+  },
+  x: () => {
+    const item = current();
+    if (item) review(item, !reviewed.has(item.id));
+    else step(1);
   },
   e: () => foldAll(true),
   c: () => foldAll(false),
@@ -99,18 +192,23 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  const action = actions[event.key];
+  const action = listen.checked && actions[event.key];
   if (!action) return;
   event.preventDefault();
   action();
 });
 
+// Whoever speaks to a computer, or reads by ear, has other uses for single letters.
+listen.checked = kept.read("keys") ?? true;
+listen.addEventListener("change", () => kept.write("keys", listen.checked));
 filter.addEventListener("input", applyFilter);
 document.getElementById("unfold").addEventListener("click", () => foldAll(true));
 document.getElementById("fold").addEventListener("click", () => foldAll(false));
 document.getElementById("help").addEventListener("click", () => keys.showModal());
 document.getElementById("close").addEventListener("click", () => keys.close());
 window.addEventListener("hashchange", openTarget);
+
+// -- paper, and where the reader is -------------------------------------------------------------
 
 // Paper does not fold: everything is open while it prints, and as it was afterwards.
 let folded = [];
