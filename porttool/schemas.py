@@ -17,6 +17,10 @@ from porttool.report import COMPUTED, SCHEMA, Report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PORT_TITLE = f"porttool {PLAN_NAME}"
+PORT_ABOUT = (
+    "A port: an experiment's commits, the branch that they are ported to, the switch in front of "
+    "them, and how the result is checked."
+)
 REPORT_TITLE = "porttool report"
 
 _COMMIT = "^([0-9a-f]{40}|[0-9a-f]{64})$"
@@ -176,7 +180,8 @@ def port_schema() -> dict[str, Any]:
     whole = _described("PlanDocument", {k: v for k, v in raw.items() if k != "$defs"})
     clause = definitions["ClausePlan"]
     clause["oneOf"] = [{"required": ["at_least"]}, {"required": ["equals"]}]
-    return {"$schema": DIALECT, **whole, "title": PORT_TITLE, "$defs": definitions}
+    about = {"title": PORT_TITLE, "description": PORT_ABOUT}
+    return {"$schema": DIALECT, **whole, **about, "$defs": definitions}
 
 
 def report_schema() -> dict[str, Any]:

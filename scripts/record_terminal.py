@@ -36,7 +36,7 @@ TOUR: tuple[tuple[str, str | None], ...] = (
     ),
     ("porttool apply --onto main", None),
     ("git log --format=%s main..port/torch-compile", None),
-    ("porttool review --site 3 --no-pager", "Key"),
+    ("porttool review --site 3 --no-pager", "Decide otherwise"),
     ("porttool status", None),
 )
 FINDER = re.compile(

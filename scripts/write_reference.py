@@ -28,7 +28,9 @@ _KEYS = """\
 
 A port is a folder `patches/NAME/` with this file in it. A key that is not listed here is refused,
 with the nearest one that is. The same as a JSON schema, for editors, is in
-[port.schema.json](../schema/port.schema.json); `porttool init` drafts a file that names it.
+[port.schema.json](../schema/port.schema.json). `porttool init` puts it beside the plans and drafts
+a file that names it. For a plan written by hand `porttool schema > patches/port.schema.json` does,
+with `# yaml-language-server: $schema=../port.schema.json` as the plan's first line.
 [patches/torch-compile/port.yaml](../../patches/torch-compile/port.yaml) is a complete one. This
 page is written by `make reference`.
 """

@@ -4,6 +4,7 @@ A page says where its commands run, `<!-- runs in: demo -->`: from there on they
 shell, in the order of the page, in a folder of their own:
 
     empty      an empty folder
+    checkout   a folder with this repository's configs
     demo       what `porttool demo` writes
     port       the same after `porttool apply --onto main`
 
@@ -11,9 +12,9 @@ In a `sh` block every line is a command. In a `console` block commands stand beh
 they print, where `...` stands for anything; ids, times and dates are masked. A command exits with
 0, or with what its line ends in: `# exit code 3`. A block with a title, as in
 `yaml title="conf.yaml"`, is written to that file; a `diff` block with
-file names is applied. What stands under
-`<!-- not run: REASON -->`, and every indented block, is only read: its programs, options and
-settings have to be there.
+file names is applied. What stands under `<!-- not run: REASON -->`, every indented block, and
+every command within a line, such as `porttool status --json`, is only read: its programs, options
+and settings have to be there.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -44,7 +48,6 @@ ROOT = Path(__file__).resolve().parent.parent
 WRITTEN = [path for path in (ROOT / "docs").rglob("*.md") if "reviews" not in path.parts]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in WRITTEN)]
 INSTALLS = "installs from a package index"
-TRAINS = "compiles for a minute; tests/deep_cfr/test_cli.py does it"
 VERIFIES = "takes minutes; docs/guides/checks.md runs a smaller one"
 # What is shown and not run, by its page, and why.
 LEFT_OUT = {
@@ -52,7 +55,6 @@ LEFT_OUT = {
         VERIFIES,
         INSTALLS,
         VERIFIES,
-        TRAINS,
         "takes an hour",
         "is what runs these lines",
     ],
@@ -73,13 +75,21 @@ ONLY_READ = {
     "docs/performance.md",
 }
 
-STARTS = ("empty", "demo", "port")
-ELSEWHERE = {".", "cd", "export", "gh", "git", "glab", "pip", "python3.11", "ray"}
+STARTS = ("empty", "checkout", "demo", "port")
+ELSEWHERE = {".", "cd", "export", "gh", "git", "glab", "python3.11", "ray"}
 TIMEOUT_S = 600
-OF_THE_USER = re.compile(r"GIT_|XDG_|PORTTOOL_|EDITOR|VISUAL|PAGER|PYTHONPATH")
+# Bytecode may be written: else each of a page's commands would compile all modules again.
+OF_THE_USER = re.compile(
+    r"GIT_|XDG_|PORTTOOL_|EDITOR|VISUAL|PAGER|PYTHONPATH|PYTHONDONTWRITEBYTECODE"
+)
 
 _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$|^<!-- (.*?) -->$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n)+")
+# A command within a line; one without words of its own is a name.
+_INLINE = re.compile(r"(?<!`)`((?:porttool|lost-cities-deep-cfr|make|python|ray) [^`]+)`(?!`)")
+# What is named, not shown: a command without what it needs, and a program of Python's own.
+NAMED = {"porttool demo", "porttool gate", "porttool gate --check", "porttool init"}
+NAMED |= {'python -c "import torch"'}
 _TITLE = re.compile(r'\btitle="([^"]+)"')
 _EXIT = re.compile(r"#[^\n]*\bexit code (\d+)[^\n]*$")
 
@@ -107,6 +117,7 @@ class Page:
     parts: list[Part] = field(default_factory=list)
     only_read: list[str] = field(default_factory=list)
     indented: list[str] = field(default_factory=list)
+    inline: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
 
@@ -135,7 +146,9 @@ def read_page(text: str) -> Page:
                 raise ValueError(f"line {line}: no comment says where this runs")
             page.parts[-1].steps += steps
         reason = None
-    for block in _INDENTED.findall(_FENCE.sub("", text)):
+    prose = _FENCE.sub("", text)
+    page.inline += [" ".join(words.split()) for words in _INLINE.findall(prose)]
+    for block in _INDENTED.findall(prose):
         page.indented += [
             step.text for step in _shell("\n".join(line[4:] for line in block.splitlines()), 0)
         ]
@@ -210,6 +223,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the folder of each start, made once."""
     folder = tmp_path_factory.mktemp("starts")
     (folder / "empty").mkdir()
+    (folder / "checkout").mkdir()
+    (folder / "checkout" / "configs").symlink_to(ROOT / "configs")
     write_demo(folder / "demo")
     shutil.copytree(folder / "demo", folder / "port", symlinks=True)
     with open_repository(folder / "port") as repository:
@@ -268,7 +283,9 @@ def read(command: str) -> None:
     words.whitespace_split = True
     calls: list[list[str]] = [[]]
     for word in words:
-        if set(word) <= set("&|;"):
+        if word == ">":
+            next(words)
+        elif set(word) <= set("&|;"):
             calls.append([])
         else:
             calls[-1].append(word)
@@ -287,13 +304,20 @@ def _read_call(words: list[str]) -> None:
             config = options["config"]
             load_config(config and ROOT / config, options["overrides"] or [])
     elif program == "make":
-        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert arguments[0] in targets, words
+        # What it would do is printed, and whatever it needs has to be there.
+        done = subprocess.run(
+            ["make", "--dry-run", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
     elif program == "python" and arguments[0] == "-m":
-        module = ROOT / (arguments[1].replace(".", "/") + ".py")
-        assert module.is_file(), words
+        module = ROOT / arguments[1].replace(".", "/")
+        assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file(), words
     elif program == "python":
         assert (ROOT / arguments[0]).is_file(), words
+    elif program == "pip":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for extras in re.findall(r"\[([\w,-]+)\]", " ".join(arguments)):
+            assert set(extras.split(",")) <= set(project["optional-dependencies"]), words
     elif "/" in program:
         assert (ROOT / program).is_file(), words
     else:
@@ -305,15 +329,44 @@ def test_page(name: str, starts: dict[str, Path], tmp_path: Path) -> None:
     page = read_page((ROOT / name).read_text(encoding="utf-8"))
     for command in page.only_read + page.indented:
         read(command)
+    for command in page.inline:
+        if command not in NAMED:
+            read(command)
     for number, part in enumerate(page.parts):
         if part.steps:
             run(part, starts[part.start], tmp_path / str(number))
+
+
+def test_the_recording_shows_what_a_review_prints_today(starts: dict[str, Path]) -> None:
+    tour = ElementTree.parse(ROOT / "docs" / "images" / "tour.svg")
+    lines = ["".join(text.itertext()) for text in tour.iter() if text.tag.endswith("text")]
+    commands = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+    [(first, last)] = [
+        (number, after)
+        for number, after in pairwise(commands)
+        if lines[number].startswith("$ porttool review")
+    ]
+    done = subprocess.run(
+        shlex.split(lines[first].removeprefix("$ ")),
+        cwd=starts["port"],
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Without any white space: a terminal is narrower than a pipe.
+    shown = "".join("".join(lines[first + 1 : last]).removesuffix("...").split())
+    assert len(shown) > 500
+    assert shown in "".join(done.stdout.split()), (
+        "python scripts/record_terminal.py docs/images/tour.svg"
+    )
 
 
 def test_what_is_not_run_is_little_and_known() -> None:
     pages = {name: read_page((ROOT / name).read_text(encoding="utf-8")) for name in PAGES}
     assert {name: page.reasons for name, page in pages.items() if page.reasons} == LEFT_OUT
     assert {name for name, page in pages.items() if page.indented} == ONLY_READ
+    assert {command for page in pages.values() for command in page.inline} >= NAMED
 
 
 @pytest.mark.parametrize(
@@ -337,8 +390,10 @@ def test_a_page_that_is_wrong_is_found_out(
     "command",
     [
         "porttool apply --on main",
+        "porttool schema no-such > FILE",
         "lost-cities-deep-cfr train --set traversal.no_such_key=1",
         "make no-such-target",
+        "pip install '.[trainer,no-such]'",
         "python -m benchmarks.no_such_file",
         "no-such-program --help",
     ],
@@ -346,6 +401,11 @@ def test_a_page_that_is_wrong_is_found_out(
 def test_what_is_only_read_is_read(command: str) -> None:
     with pytest.raises(Exception, match=r"no[-_ ]such|--on"):
         read(command)
+
+
+def test_commands_within_lines_are_found() -> None:
+    page = read_page("Then `porttool status\n--json` or `make` or `port.yaml`, ``porttool x``.\n")
+    assert (page.inline, page.indented) == (["porttool status --json"], [])
 
 
 def test_a_command_without_a_place_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The guides are true: links lead somewhere, and the table of kinds says what the cases say."""
+"""The pages are true: links lead somewhere, and the table of kinds says what the cases say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+# A review is what the tool prints, and its own tests hold it.
+DOCS = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reviews"]
+PAGES = [ROOT / "README.md", *sorted(DOCS)]
 TABLE = ROOT / "docs" / "guides" / "what-porttool-decides.md"
 CASES = Path(__file__).parent / "cases" / "ports"
 NAMES = sorted(folder.name for folder in CASES.iterdir() if (folder / "experiment").is_dir())
@@ -45,12 +47,12 @@ def files_of(folder):
     }
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
-def test_every_link_leads_to_a_file_and_every_test_is_in_it(guide):
-    for text, target in LINK.findall(guide.read_text(encoding="utf-8")):
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_every_test_is_in_it(page):
+    for text, target in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith(("https://", "#")):
             continue
-        path = guide.parent / target.partition("#")[0]
+        path = page.parent / target.partition("#")[0]
         assert path.exists(), target
         if text.startswith("test_") and not text.endswith(".py"):
             assert f"def {text}(" in path.read_text(encoding="utf-8"), text

@@ -153,6 +153,24 @@ def test_a_port_is_made_again_at_night(nightly, where, tmp_path):
     assert base.returncode == 0
 
 
+def test_a_merged_port_whose_branch_nobody_deleted_does_not_fail_the_night(nightly, tmp_path):
+    clone, _ = nightly
+    for words in (
+        ("config", "user.name", "Ada"),
+        ("config", "user.email", "ada@example.org"),
+        ("fetch", "-q", "origin", "refs/notes/porttool:refs/notes/porttool"),
+        ("merge", "-q", "--no-ff", "--no-edit", "origin/port/compile-it"),
+        ("push", "-q", "origin", "main"),
+    ):
+        subprocess.run(["git", *words], cwd=clone, check=True)
+    script = STEPS["Make every port again"]["run"]
+    done = bash(script, clone, REMOTE="origin", VERIFY="false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "compile-it is already ported" in done.stdout
+    [ports] = [line.strip() for line in script.splitlines() if "ports=" in line]
+    assert ports in GITLAB["refresh ports"]["script"]
+
+
 @pytest.mark.parametrize(("content", "code"), [(UNGATED, 4), (GATED, 0)], ids=["ungated", "gated"])
 def test_the_hook_for_commits_runs(make_repo, content, code):
     """As pre-commit runs it: the entry's words, then the files that are committed."""

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from porttool.cli import app
-from porttool.plan.plan import plan_schema
+from porttool.plan.plan import load_plan, plan_schema
 from porttool.schemas import DESCRIPTIONS, port_schema, report_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +45,28 @@ def test_real_plans_are_valid(path):
 def test_the_cases_parts_of_plans_are_valid(path):
     whole = {"name": "x", "experiment": {"branch": "b", "commits": ["0" * 40]}}
     assert list(PORT.iter_errors({**whole, **YAML(typ="safe").load(path)})) == []
+
+
+def parts_of_plans():
+    """Return the parts of `port.yaml` that the pages show, each with its page's name."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^```yaml[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            found = YAML(typ="safe").load(block)
+            if set(found) <= set(port_schema()["properties"]) - {"name"}:
+                yield pytest.param(block, id=f"{page.name}-{next(iter(found))}")
+
+
+def test_the_pages_show_parts_of_plans():
+    assert len(list(parts_of_plans())) >= 4
+
+
+@pytest.mark.parametrize("block", list(parts_of_plans()))
+def test_what_the_pages_show_of_plans_is_valid(block, tmp_path):
+    text = f"name: x\nexperiment: {{branch: b, commits: [{'a' * 40}]}}\n{block}"
+    assert list(PORT.iter_errors(YAML(typ="safe").load(text))) == []
+    (tmp_path / "port.yaml").write_text(text, encoding="utf-8")
+    assert load_plan(tmp_path / "port.yaml").name == "x"
 
 
 @pytest.mark.parametrize(
