@@ -15,7 +15,9 @@ venv: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainer,dev,browser]'
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[trainer,dev,browser]'
+# pip compiles on one processor; and not what it installs to be edited, which each test's process would.
+	-$(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/_internal/' $(VENV)/lib porttool src
 	touch $@
 
 # A Chromium for the tests of the review page: found on the PATH, else Debian's is installed.
@@ -23,7 +25,7 @@ browser:
 	scripts/browser.sh
 
 test: venv browser
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Pictures of the demo's review page into docs/images, taken by the page's own tests.
 screenshots: venv browser demo

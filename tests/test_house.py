@@ -36,7 +36,8 @@ def test_ranges_in_the_project_file_stay_loose():
 def test_ci_runs_the_readmes_test_command_and_lint():
     readme = (ROOT / "README.md").read_text()
     run = (ROOT / ".ci" / "run").read_text().splitlines()
-    commands = [line for line in run if line.startswith("make ")]
+    words = [word for line in run if line.startswith("make ") for word in line.split()[1:]]
+    commands = [f"make {word}" for word in words if word != "--jobs=2"]
     assert commands == ["make lint", "make test"]
     for command in commands:
         assert re.search(rf"^{command}\b", readme, re.MULTILINE), command
