@@ -13,25 +13,28 @@ from dataclasses import dataclass, field, replace
 from porttool.account import account
 from porttool.auditing import check_written, written_audit
 from porttool.experiment import find_experiment, learn_experiment
-from porttool.git.commits import CommitFacts, CommitId
+from porttool.git.commits import CommitFacts, CommitId, TreeId
 from porttool.git.partial import fetch_left_out
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.homes import seen_homes
-from porttool.learning.lesson import Lesson
+from porttool.learning.lesson import NEW_FILE, Lesson
 from porttool.modules import check_imports
 from porttool.outcomes import (
     already_ported,
     asked,
     not_proven,
+    not_switched_off,
     nothing_to_do,
     parked,
+    unproven,
     would_create,
 )
 from porttool.plan.plan import PORTS_FOLDER, Plan
 from porttool.plan.switch import FlatSwitch
 from porttool.precondition import read_precondition
-from porttool.proving.proof import Proof, prove_off, search_words
+from porttool.proving.proof import Proof, prove_off
+from porttool.proving.reach import search_words
 from porttool.report import Report, Timing
 from porttool.series import Applied, commit_series, create_branch
 from porttool.survey import decide_sites
@@ -124,7 +127,12 @@ def apply(
         clock.start("proving that off means off")
         proof = prove(bench, lesson, onto_id, tip)
         if plan.switch is not None and not proof.holds:
-            raise not_proven(proof)
+            alone = prove(bench, lesson, onto_id, decided.base)
+            brought = {hunk.path for hunk in lesson.hunks if hunk.by == NEW_FILE}
+            brought |= {helper.path for helper in lesson.helpers if helper.free}
+            if alone.holds and not any(file.path in brought for file in unproven(proof)):
+                raise not_proven(proof)
+            raise not_switched_off(proof if alone.holds else alone)
         timings = clock.stop()
         report = _account(bench, decided, proof, [quarantine.commit(id) for id in series])
         if report.gate is not None:
@@ -135,11 +143,10 @@ def apply(
             return would_create(report)
         if finish is not None:
             return finish(bench, report)
-        clock.start(f"creating {plan.review_branch}")
-        return create_branch(bench, report, replace_branch=replace_branch)
+        return create_branch(bench, report, replace_branch=replace_branch, progress=progress)
 
 
-def prove(bench: Workbench, lesson: Lesson, onto_id: CommitId, tip: CommitId) -> Proof:
+def prove(bench: Workbench, lesson: Lesson, onto_id: CommitId, tip: CommitId | TreeId) -> Proof:
     """Prove from the two trees that off means off; how the port was made counts for nothing."""
     quarantine = bench.quarantine
     # What lies under patches/ speaks of the branch to porttool, and to no program of the project.
@@ -151,7 +158,9 @@ def prove(bench: Workbench, lesson: Lesson, onto_id: CommitId, tip: CommitId) ->
     before, found = quarantine.read_many(onto_id, paths), quarantine.read_many(tip, paths)
     after = {path: found.get(path) for path in paths}
     switch = bench.plan.switch
-    words = search_words(before, after, switch)
+    learned = (*lesson.helpers, *lesson.brought)
+    helpers = [helper.name for helper in learned if "." not in helper.name]
+    words = search_words(before, after, switch, helpers)
     reaching = bench.quarantine.grep(onto_id, words, "*") if words else ()
     reaching = tuple(path for path in reaching if not _inside(PORTS_FOLDER, path))
     home = [switch.module] if isinstance(switch, FlatSwitch) and switch.module else []
@@ -160,7 +169,9 @@ def prove(bench: Workbench, lesson: Lesson, onto_id: CommitId, tip: CommitId) ->
         quarantine, lesson, bench.experiment.parent_tree, quarantine.tree_of(onto_id)
     )
     lesson = seen_homes(relocated(lesson, files), after)
-    return prove_off(onto_files, after, lesson, switch)
+    folders = {path.rpartition("/")[0] for path in paths} - {""}
+    new_folders = {one for one in folders if quarantine.entry(onto_id, one) is None}
+    return prove_off(onto_files, after, lesson, switch, new_folders)
 
 
 def prove_branch(

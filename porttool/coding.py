@@ -61,6 +61,6 @@ def _expect(holds: bool, seen: Any, where: str, expected: str) -> Any:
             "the stored report cannot be read",
             where=where,
             why=f"saw {seen!r}, expected {expected}",
-            next="porttool apply --replace, then porttool verify",
+            next="porttool refresh, then porttool verify",
         )
     return seen

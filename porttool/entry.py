@@ -25,7 +25,7 @@ from porttool.frozen import dataclass
 from porttool.git.replacing import replace_files
 from porttool.git.repo import Repository
 from porttool.plan.plan import Plan
-from porttool.precondition import read_precondition
+from porttool.precondition import find_precondition
 from porttool.record import load_report
 from porttool.review.text import visible
 from porttool.verifying.measures import check_planned
@@ -164,7 +164,7 @@ def _from_files(
     threshold: Path | None,
 ) -> tuple[Evidence, str]:
     check_planned(plan, bench=False, drift=False, threshold=threshold is not None)
-    met = read_precondition(repo, plan, repo.resolve("HEAD")).met
+    met = find_precondition(repo, plan).precondition.met
     asked = plan.verify.bench.at_least if plan.verify.bench else 0.05
     measured, drifted = None, None
     try:

@@ -19,6 +19,7 @@ from porttool.git.renames import renames
 from porttool.git.repo import Repository
 from porttool.learning.learn import Hunk, Lesson, check_replay, for_gated_port, learn
 from porttool.plan.plan import Plan
+from porttool.relied import with_relied_on
 
 _MAX_LISTED = 8
 
@@ -133,8 +134,10 @@ def learn_experiment(quarantine: Quarantine, plan: Plan, experiment: Experiment)
     entries = whole_entries(quarantine, experiment, experiment.tree)
     whole = [Hunk(path, 0, 0, "", "", "residual", "not a file's content") for path in entries]
     lesson = replace(lesson, hunks=(*lesson.hunks, *whole))
+    if plan.switch is None:
+        return lesson
     # A gated port meets objects that are not wrapped: its rules have to be neutral on them.
-    return for_gated_port(lesson) if plan.switch is not None else lesson
+    return for_gated_port(with_relied_on(lesson, quarantine, experiment.tree))
 
 
 def _parent(quarantine: Quarantine, plan: Plan, commit: CommitFacts) -> CommitId:

@@ -17,8 +17,7 @@ from porttool.errors import NeedsPerson, UnparsableSource
 from porttool.git.commits import TreeId
 from porttool.git.objects import Objects
 from porttool.learning.definitions import import_statements
-from porttool.learning.lesson import Helper, Lesson
-from porttool.learning.naming import is_name_of
+from porttool.learning.lesson import Helper, Lesson, is_name_of
 from porttool.modules import Modules
 from porttool.source.scopes import bound_anywhere, top_level_name
 from porttool.source.syntax import parse_source, same_tree
@@ -33,11 +32,12 @@ def homed(
     *,
     objects: Objects,
     tree: TreeId,
+    paths: Iterable[str] = (),
 ) -> Lesson:
     """Return the lesson with every helper in a file of a tree that all of its users can import.
 
-    `moved` is `Whereabouts.definitions`: a method goes where its class went. Raises NeedsPerson
-    where no file will do.
+    `moved` is `Whereabouts.definitions`: a method goes where its class went. `paths` are files
+    whose imports show how the project spells its modules. Raises NeedsPerson where no file will do.
     """
     helpers = {helper.name: helper for helper in lesson.helpers}
     users = _users(lesson, helpers, decisions, placed)
@@ -51,7 +51,14 @@ def homed(
             homes.append(replace(helper, path=now[0]) if len(now) == 1 else helper)
         else:
             homes.append(_homed(helper, users.get(helper.name, ()), helpers, modules))
-    return _with_homes(lesson, homes)
+    known = tuple(paths)
+    pairs = {(path, one.path) for one in homes for path in users.get(one.name, ())}
+    spelled = tuple(
+        (path, home, name)
+        for path, home in sorted(pairs)
+        if path != home and (name := modules.name_for(path, home, known))
+    )
+    return replace(_with_homes(lesson, homes), modules=spelled)
 
 
 def seen_homes(lesson: Lesson, files: Mapping[str, bytes | None]) -> Lesson:

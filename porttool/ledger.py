@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from porttool import report as told
+from porttool.deciding.edits import port_edits
 from porttool.deciding.seed_search import WRAPPED_ALREADY
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.learning.lesson import Hunk, Seed
@@ -59,6 +60,7 @@ class _Fates:
         self._seeds = {(seed.path, seed.line): seed for seed in decided.lesson.seeds}
         self._texts = {path: _bare(source.text) for path, source in decided.sources.items()}
         self._found: Counter[tuple[str, str]] = Counter()
+        self._written: dict[str, str] = {}
 
     def of(self, hunk: Hunk) -> _Fate:
         """Return a hunk's fate; to be asked once for each, in the experiment's order."""
@@ -72,6 +74,8 @@ class _Fates:
             fate = self._residual(hunk)
         elif self._is_there(hunk, path):
             fate = _Fate("already there", "onto has it")
+        elif hunk.kind == "helper" and not self._is_brought(hunk, path):
+            fate = _Fate("dropped", "nothing on onto calls it")
         else:
             fate = _Fate("applied", hunk.kind)
         if fate.outcome == "dropped":
@@ -152,6 +156,17 @@ class _Fates:
         if hunk.path in self.decided.residual.there:
             return _Fate("already there", "onto has what no rule explains")
         return _Fate("applied", "merged as it is; no rule explains it")
+
+    def _is_brought(self, hunk: Hunk, path: str) -> bool:
+        """Tell whether the port writes the definition that a hunk adds."""
+        decided, source = self.decided, self.decided.sources.get(path)
+        helpers = [one for one in decided.lesson.helpers if (one.path, one.name) == (path, hunk.by)]
+        if source is None or not helpers:
+            return False
+        if path not in self._written:
+            edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)
+            self._written[path] = _bare("".join(edit.text for edit in edits))
+        return _bare(helpers[0].text) in self._written[path]
 
     def _is_there(self, hunk: Hunk, path: str) -> bool:
         """Tell whether onto has the experiment's text of a hunk, beside what was found so far."""

@@ -41,11 +41,15 @@ def check_imports(objects: Objects, onto: TreeId, made: TreeId, experiment: Tree
 
 
 class Modules:
-    """Which file imports which when it is loaded; files are read when they are asked about."""
+    """Which file imports which when it is loaded; files are read when they are asked about.
 
-    def __init__(self, objects: Objects, tree: TreeId) -> None:
+    Modules are looked for in the folders that a file is in, and in `roots`.
+    """
+
+    def __init__(self, objects: Objects, tree: TreeId, *, roots: Iterable[str] = ()) -> None:
         self._objects = objects
         self._tree = tree
+        self._roots = [tuple(root.split("/")) for root in roots]
         self._trees: dict[str, ast.Module] = {}
 
     def has(self, path: str) -> bool:
@@ -82,6 +86,41 @@ class Modules:
             found.update(new)
             waiting += new
         return found - {path}
+
+    def name_for(self, importer: str, path: str, others: Iterable[str]) -> str | None:
+        """Return the absolute name by which a file can import another one; None where none shows.
+
+        Both are below one folder for imports, or the imports of `others` show such a folder.
+        """
+        target, above = _dotted(path), self._root(path)
+        shown = {
+            root
+            for other in dict.fromkeys((path, *others))
+            for root in self._roots_shown(other)
+            if target[: len(root)] == list(root)
+        }
+        if above in shown or above == self._root(importer):
+            shown = {above}
+        return ".".join(target[len(shown.pop()) :]) if len(shown) == 1 else None
+
+    def _root(self, path: str) -> tuple[str, ...]:
+        """Return the folder that the packages around a file are in."""
+        folder = PurePosixPath(path).parent.parts
+        while folder and self.has("/".join((*folder, "__init__.py"))):
+            folder = folder[:-1]
+        return folder
+
+    def _roots_shown(self, path: str) -> Iterator[tuple[str, ...]]:
+        """Yield the folder in which each absolute import of a file finds a file of the tree."""
+        folder = PurePosixPath(path).parent.parts
+        for statement in _imports(self._parsed(path)):
+            names = [alias.name for alias in statement.names]
+            if isinstance(statement, ast.ImportFrom):
+                names = [statement.module or ""] if not statement.level else []
+            for parts in (name.split(".") for name in names):
+                for found in self._files(parts, folder, level=0):
+                    if _dotted(found)[-len(parts) :] == parts:
+                        yield tuple(_dotted(found)[: -len(parts)])
 
     def brings(self, path: str, name: str) -> bool:
         """Tell whether a file has a name that another one may import from it."""
@@ -124,7 +163,7 @@ class Modules:
         if level:
             roots = [folder[: len(folder) - level + 1]]
         else:
-            roots = [folder[:count] for count in range(len(folder) + 1)]
+            roots = [*(folder[:count] for count in range(len(folder) + 1)), *self._roots]
         for root in roots:
             for count in range(1, len(parts) + 1):
                 name = "/".join((*root, *parts[:count]))

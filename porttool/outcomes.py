@@ -16,9 +16,10 @@ from porttool.errors import (
 )
 from porttool.git.commits import CommitFacts, CommitId
 from porttool.git.objects import Objects
+from porttool.learning.lesson import Rule
 from porttool.plan.plan import Plan
 from porttool.plan.switch import Switch, SwitchPlan
-from porttool.proving.proof import Proof
+from porttool.proving.proof import FileProof, Proof
 from porttool.report import LedgerEntry, Report, counted, yaml_text
 from porttool.resolving.conflicts import merge_base
 from porttool.series import Applied
@@ -129,17 +130,46 @@ def not_gated(questions: Sequence[Decision], switch: Switch) -> NeedsPerson:
         "no branch was made",
         where=", ".join(f"{question.path}:{question.line}" for question in questions),
         why="; ".join(dict.fromkeys(reason for q in questions for reason in q.reasons)),
-        next=f"make it clear there, {_example(switch)}, commit, and run the same command again",
+        next="change that there and commit it, then the same command again (settings come into "
+        f"reach {_example(switch)})",
     )
+
+
+def not_neutral(rule: Rule, places: Sequence[Decision], switch: Switch) -> NeedsPerson:
+    """Return the refusal of a port that would rewrite what is not wrapped, with the switch off."""
+    return NeedsPerson(
+        f"nothing tells that `{rule.after}` gives what `{rule.before}` gives of an object that is "
+        "not wrapped; no branch was made",
+        where=", ".join(f"{place.path}:{place.line}" for place in places),
+        why=f"with {switch.gate} off nothing is wrapped, and this would run all the same",
+        next="make the experiment's rewrite one that does nothing to a plain object, such as "
+        'getattr(network, "_orig_mod", network), and put the new id into port.yaml',
+    )
+
+
+def not_switched_off(proof: Proof) -> NeedsPerson:
+    """Return the refusal of a port whose experiment changes something that no switch turns off."""
+    found = unproven(proof)
+    return NeedsPerson(
+        "the experiment changes more than a switch can turn off; no branch was made",
+        where=", ".join(file.path for file in found),
+        why=found[0].detail,
+        next="make the experiment without that change, or put it behind a condition of its own, "
+        "and the new id into port.yaml",
+    )
+
+
+def unproven(proof: Proof) -> list[FileProof]:
+    """Return the files for which a proof does not hold."""
+    return [file for file in proof.files if file.verdict == "not proven"]
 
 
 def not_proven(proof: Proof) -> ProofFailed:
     """Return the refusal of a port that would change something with the switch off."""
-    first = next(file for file in proof.files if file.verdict == "not proven")
-    others = sum(file.verdict == "not proven" for file in proof.files) - 1
+    first, *others = unproven(proof)
     return ProofFailed(
         "with the switch off the port would not be what it was made from; no branch was made"
-        + (f" ({others} more files)" if others else ""),
+        + (f" ({len(others)} more files)" if others else ""),
         where=first.path,
         why=first.detail,
         next="put that change behind the switch: in the experiment, or in the patch that brings it",

@@ -43,6 +43,17 @@ def age(day: str, today: date) -> str:
     return "today" if days == 0 else counted(days, "day")
 
 
+def ages(port: PortStatus, today: date) -> str:
+    """Return how old a port's branch and its experiment are, "" where there is no branch."""
+    if not port.branch_date:
+        return ""
+    named = (("branch", port.branch_date), ("experiment", port.experiment_date))
+    old = {what: age(day, today) for what, day in named if day}
+    return "; ".join(
+        f"{what}: {how if how == 'today' else f'{how} old'}" for what, how in old.items()
+    )
+
+
 def standing_verdict(port: PortStatus) -> str:
     """Return the last verdict, and whether it is still about what is there now."""
     if port.holds is None:

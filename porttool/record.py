@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import shlex
 import time
 
+from porttool.coding import ReportError
 from porttool.errors import RepositoryError
-from porttool.git.commits import PORT, CommitId, trailers
-from porttool.git.publish import NOTES, publish_with_note, read_note
+from porttool.git.commits import CommitId
+from porttool.git.publish import NOTES, publish_with_note
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
+from porttool.ownership import Made, find_made, spare_name
 from porttool.plan.plan import Plan
 from porttool.report import Commit, Report, Standing, from_json, remake_command, to_json
-
-MAX_ADDED = 100
 
 
 def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:
@@ -23,46 +22,49 @@ def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:
 
     A person may have added commits to the branch: then the report's tip and series are extended by
     them, and its checks and verdict, which speak of the older tip, are dropped.
+
+    Raises ReportError where this version cannot read it.
     """
-    added: list[Commit] = []
-    commit = tip
-    for _ in range(MAX_ADDED):
-        note = read_note(repo, commit)
-        if note is not None:
-            report = from_json(note)
-            if report.port != port:
-                return None
-            if not added:
-                return report
-            series = (*report.series, *reversed(added))
-            return dataclasses.replace(
-                report,
-                tip=tip,
-                series=series,
-                checks=(),
-                evidence=None,
-                verdict="unverified",
-                basis=None,
-            )
-        facts = repo.commit(commit)
-        if not facts.parents:
-            return None
-        added.append(Commit(commit, facts.subject))
-        commit = facts.parents[0]
-    return None
+    made = find_made(repo, tip, port)
+    if made is None:
+        return None
+    report = read_report(made, port)
+    if made.noted == tip:
+        return report
+    above = ("--first-parent", "--reverse", f"{made.noted}..{tip}", "--")
+    added = repo.git.run("rev-list", *above).out.decode().split()
+    commits = (repo.commit(CommitId(id)) for id in added)
+    return dataclasses.replace(
+        report,
+        tip=tip,
+        series=(*report.series, *(Commit(commit.id, commit.subject) for commit in commits)),
+        checks=(),
+        evidence=None,
+        verdict="unverified",
+        basis=None,
+    )
 
 
-def reported_tip(repo: Repository, tip: CommitId) -> CommitId | None:
-    """Return the commit that `find_report` finds the report at: the last that porttool made."""
-    commit = tip
-    for _ in range(MAX_ADDED):
-        if read_note(repo, commit) is not None:
-            return commit
-        parents = repo.commit(commit).parents
-        if not parents:
-            return None
-        commit = parents[0]
-    return None
+def read_report(made: Made, port: str) -> Report:
+    """Return the report in a branch's note; raises ReportError with the command for a new one."""
+    try:
+        return from_json(made.note)
+    except ReportError as error:
+        raise ReportError(
+            error.what,
+            where=f"the note of {made.noted[:12]} in {NOTES}"
+            + (f", {error.where}" if error.where else ""),
+            why=error.why or "another version of porttool stored it",
+            next=f"porttool refresh {shlex.quote(port)} && porttool verify {shlex.quote(port)}",
+        ) from error
+
+
+def readable_report(made: Made, port: str) -> Report | None:
+    """Return the report in a branch's note, None where another version of porttool stored it."""
+    try:
+        return read_report(made, port)
+    except ReportError:
+        return None
 
 
 def load_report(repo: Repository, plan: Plan) -> Report:
@@ -88,14 +90,14 @@ def load_report(repo: Repository, plan: Plan) -> Report:
         raise RepositoryError(f"there is no branch `{branch}` yet", next=make)
     report = find_report(repo, tip, port)
     if report is None:
-        again = remake_command(port, branch, plan.onto, unreported(repo, plan, tip))
-        remotes = repo.git.run("remote").out.decode("utf-8", "surrogateescape").split()
-        remote = "origin" if "origin" in remotes else next(iter(remotes), "")
+        again = remake_command(port, branch, plan.onto, unreported(repo, plan))
+        remote = next(iter(repo.remotes()), "")
         fetch = f"git fetch {shlex.quote(remote)} {NOTES}:{NOTES}, or make the branch again: "
         raise RepositoryError(
             f"no report came with the branch `{branch}`",
             where=tip,
-            why=f"porttool keeps it in {NOTES}, which git does not fetch by itself",
+            why=f"porttool keeps it in {NOTES}, which git does not fetch by itself; an amended or "
+            "rebased commit has none",
             next=(fetch if remote else "") + again,
         )
     return report
@@ -107,11 +109,12 @@ def standing_of(repo: Repository, plan: Plan, report: Report) -> Standing:
     An onto that is not there any more has gained nothing.
     """
     tip, made_on = CommitId(report.tip), CommitId(report.onto_id)
+    made = find_made(repo, tip, report.port)
     standing = Standing(
-        edited=_edited(repo, report.port, made_on, tip),
+        edited=made is None or made.tip != tip,
         outdated=report.digest != plan.digest,
         elsewhere=report.onto != plan.onto,
-        spare=_spare_name(repo, report.branch),
+        spare=spare_name(repo, report.branch),
     )
     onto = repo.find(report.onto)
     if onto is None:
@@ -125,10 +128,10 @@ def standing_of(repo: Repository, plan: Plan, report: Report) -> Standing:
     )
 
 
-def unreported(repo: Repository, plan: Plan, tip: CommitId) -> Standing:
-    """Return what is known of a branch that no report came with: whose commits it holds."""
-    edited = _edited(repo, plan.name, repo.find(plan.onto), tip)
-    return Standing(edited=edited, spare=_spare_name(repo, plan.review_branch))
+def unreported(repo: Repository, plan: Plan) -> Standing:
+    """Return what is known of a branch that no report came with: not even whose commits it has."""
+    local = repo.ref(f"refs/heads/{plan.review_branch}") is not None
+    return Standing(unreported=True, spare=spare_name(repo, plan.review_branch) if local else "")
 
 
 def _taken_in(
@@ -140,18 +143,6 @@ def _taken_in(
     if base is None or base in own or not repo.is_ancestor(made_on, base):
         return 0
     return repo.ahead_behind(base, made_on)[0]
-
-
-def _edited(repo: Repository, port: str, below: CommitId | None, tip: CommitId) -> bool:
-    """Tell whether a commit of the branch is not porttool's: those carry the port's name."""
-    options = [f"^{below}"] if below else []
-    listing = repo.git.run("rev-list", tip, *options, "--").out.decode().split()
-    return any((PORT, port) not in trailers(repo.commit(CommitId(id)).message) for id in listing)
-
-
-def _spare_name(repo: Repository, branch: str) -> str:
-    names = (f"{branch}-mine{number or ''}" for number in itertools.count())
-    return next(name for name in names if repo.ref(f"refs/heads/{name}") is None)
 
 
 def store_report(repo: Repository, report: Report) -> None:

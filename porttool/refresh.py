@@ -17,12 +17,28 @@ from porttool.apply import apply
 from porttool.errors import EXIT_DONE, NeedsPerson, PortError, RepositoryError
 from porttool.git.commits import CommitFacts, CommitId, TreeId
 from porttool.git.merge import merge_trees
-from porttool.git.publish import RefUpdate, publish_with_note
+from porttool.git.publish import RefMoved, RefUpdate, publish_with_note
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
-from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, check_inside, load_plan
-from porttool.record import load_report, reported_tip
-from porttool.report import Commit, Report, counted, to_json
+from porttool.ownership import (
+    Made,
+    added_to,
+    find_made,
+    left_behind,
+    merges,
+    nobody_knows,
+    picking,
+)
+from porttool.plan.plan import (
+    PLAN_NAME,
+    PORTS_FOLDER,
+    Plan,
+    check_inside,
+    load_plan,
+    no_working_tree,
+)
+from porttool.record import load_report, readable_report
+from porttool.report import Commit, Report, counted, elsewhere_command, to_json
 from porttool.series import Applied, Moved
 from porttool.workbench import Workbench
 
@@ -45,36 +61,24 @@ def refresh(
     tells which of its commits are porttool's; NeedsPerson where a commit cannot be picked; and all
     that `apply` raises. Then nothing has changed.
     """
-    report = load_report(repo, plan)
-    ref = f"refs/heads/{plan.review_branch}"
-    old = repo.ref(ref)
-    own = None if old is None else reported_tip(repo, old)
-    if old is None or own is None:
-        raise RepositoryError(
-            f"the branch {plan.review_branch} is not a branch of this repository",
-            where=report.tip,
-            why="a remote has it, and only a branch that is here can be moved",
-            next=f"git branch {shlex.quote(plan.review_branch)} {report.tip}, "
-            "then the same command again",
-        )
-    onto = report.onto if repo.find(report.onto) is not None else plan.onto
+    old, made = _branch(repo, plan)
+    report = readable_report(made, plan.name)
+    onto = made.onto if repo.find(made.onto) is not None else plan.onto
     onto_id = repo.resolve(onto)
-    merged = repo.find_ported(onto_id, CommitId(plan.experiment.commits[-1]), plan.name)
-    if merged is not None:
-        message = f"{plan.name} is already ported: {onto} has it since {merged}"
-        return Applied("already-ported", report, plan.review_branch, EXIT_DONE, message)
-    if (onto_id, plan.digest, tool_version()) == (report.onto_id, report.digest, report.version):
-        return _unchanged(report, plan, f"{onto}, port.yaml and porttool are what it was made from")
-    added = _added(repo, plan, own, old)
-    if added and not keep:
-        raise RepositoryError(
-            f"{plan.review_branch} holds {counted(len(added), 'commit')} that porttool did not "
-            "make; nothing was changed",
-            where="; ".join(f"{commit.id[:12]} {commit.subject}" for commit in added),
-            why="making the branch again would leave them behind",
-            next=f"porttool refresh {shlex.quote(plan.name)} --keep",
-        )
-    move = partial(_move, before=report, old=old, own=own, added=added, dry_run=dry_run)
+    if report is not None:
+        merged = repo.find_ported(onto_id, CommitId(plan.experiment.commits[-1]), plan.name)
+        if merged is not None:
+            message = f"{plan.name} is already ported: {onto} has it since {merged}"
+            return Applied("already-ported", report, plan.review_branch, EXIT_DONE, message)
+        now = (onto_id, plan.digest, tool_version())
+        if now == (report.onto_id, report.digest, report.version):
+            why = f"{onto}, port.yaml and porttool are what it was made from"
+            return _unchanged(report, plan, why)
+    added = added_to(repo, made, old)
+    if merges(added) or (added and not keep):
+        again = f"porttool refresh {shlex.quote(plan.name)} --keep"
+        raise left_behind(repo, plan, made, added, onto, keep=again)
+    move = partial(_move, before=report, made=made, old=old, added=added, dry_run=dry_run)
     applied = apply(
         repo,
         plan,
@@ -84,13 +88,33 @@ def refresh(
         progress=progress,
     )
     if applied.outcome in ("moved", "unchanged", "dry-run"):
-        return applied
-    return replace(applied, message=f"{applied.message}\n{plan.review_branch} stays as it was")
+        told = _other_onto(plan, made, report)
+        return replace(applied, message=f"{applied.message}\n{told}") if told else applied
+    stays = f"{plan.review_branch} stays as it was"
+    first, _, rest = applied.message.partition("\n")
+    if "no branch was made" in first:
+        first = first.replace("no branch was made", stays)
+        return replace(applied, message="\n".join(filter(None, (first, rest))))
+    return replace(applied, message=f"{applied.message}\n{stays}")
+
+
+def _other_onto(plan: Plan, made: Made, report: Report | None) -> str:
+    """Return what to say where port.yaml has changed, and names another branch to port onto."""
+    changed = report is None or report.digest != plan.digest
+    if not changed or plan.onto == made.onto or made.onto.endswith(f"/{plan.onto}"):
+        return ""
+    command = elsewhere_command(plan.name, plan.review_branch, plan.onto)
+    return f"it is on {made.onto} as before; onto {plan.onto}, as port.yaml has it: {command}"
 
 
 def plans_with_branches(repo: Repository) -> list[Plan]:
-    """Return the plans under `patches/` that can be read and have a branch here, by name."""
-    root = repo.root or repo.git_dir
+    """Return the plans under `patches/` that can be read and have a branch here, by name.
+
+    Raises PlanError where there is no working tree to read them from.
+    """
+    if repo.root is None:
+        raise no_working_tree(repo.git_dir)
+    root = repo.root
     found = []
     for path in sorted((root / PORTS_FOLDER).glob(f"*/{PLAN_NAME}")):
         check_inside(root, path)
@@ -116,66 +140,69 @@ def refusal(plan: Plan, error: PortError) -> dict[str, Any]:
     }
 
 
-def _added(repo: Repository, plan: Plan, own: CommitId, tip: CommitId) -> tuple[CommitFacts, ...]:
-    """Return the commits that were put on top of porttool's, oldest first.
-
-    Raises RepositoryError where one of them is a merge: what it took in cannot be picked.
-    """
-    listing = repo.git.run("rev-list", "--reverse", "--topo-order", f"{own}..{tip}", "--").out
-    commits = tuple(repo.commit(CommitId(id)) for id in listing.decode().split())
-    merges = [commit for commit in commits if len(commit.parents) != 1]
-    if merges:
-        spare = f"{plan.review_branch}-mine"
+def _branch(repo: Repository, plan: Plan) -> tuple[CommitId, Made]:
+    """Return the branch's tip, and what of it porttool has made."""
+    old = repo.ref(f"refs/heads/{plan.review_branch}")
+    if old is None:
+        report = load_report(repo, plan)
         raise RepositoryError(
-            f"{plan.review_branch} holds a merge, which cannot be kept; nothing was changed",
-            where=f"{merges[0].id[:12]} {merges[0].subject}",
-            why="only commits with one parent can be picked onto the new branch",
-            next=f"git branch -m {shlex.quote(plan.review_branch)} {shlex.quote(spare)} && "
-            f"porttool apply {shlex.quote(plan.name)} --onto {shlex.quote(plan.onto)}, and pick "
-            "your own commits onto it",
+            f"the branch {plan.review_branch} is not a branch of this repository",
+            where=report.tip,
+            why="a remote has it, and only a branch that is here can be moved",
+            next=f"git branch {shlex.quote(plan.review_branch)} {report.tip}, "
+            "then the same command again",
         )
-    return commits
+    made = find_made(repo, old, plan.name)
+    if made is None:
+        raise nobody_knows(repo, plan, old, plan.onto)
+    return old, made
 
 
 def _move(
     bench: Workbench,
     report: Report,
     *,
-    before: Report,
+    before: Report | None,
+    made: Made,
     old: CommitId,
-    own: CommitId,
     added: Sequence[CommitFacts],
     dry_run: bool,
 ) -> Applied:
     quarantine, plan = bench.quarantine, bench.plan
-    made = CommitId(report.tip)
-    if _same(quarantine, before, own, report):
+    if before is not None and _same(quarantine, before, made.tip, report):
         return _unchanged(before, plan, "it is what this port gives now, commit for commit")
-    tip, kept, dropped = _replayed(bench, made, added)
-    moved = Moved(
+    own = CommitId(report.tip)
+    tip, kept, dropped = _replayed(bench, own, added, made)
+    change = Moved(
         old=old,
         new=tip,
         kept=kept,
         dropped=dropped,
-        range_diff=_range_diff(quarantine, (CommitId(before.onto_id), old), (bench.onto_id, tip)),
+        range_diff=_range_diff(quarantine, (made.onto_id, old), (bench.onto_id, tip)),
     )
     facts = [f"from {old[:12]} to {tip[:12]}, on {report.onto} {bench.onto_id[:12]}"]
     facts += [f"{counted(len(kept), 'commit')} kept on top"] if kept else []
-    facts += [f"{len(dropped)} dropped, for the branch has everything of them"] if dropped else []
+    facts += [f"{one.id[:12]} dropped, for it has all of `{one.subject}`" for one in dropped]
     if dry_run:
         message = f"would move {plan.review_branch} {', '.join(facts)}; no ref was written"
-        return Applied("dry-run", report, plan.review_branch, EXIT_DONE, message, moved)
-    publish_with_note(
-        bench.repo,
-        quarantine,
-        [RefUpdate(f"refs/heads/{plan.review_branch}", old, tip)],
-        commit=made,
-        text=to_json(report).encode(),
-        by=quarantine.commit(made).committed,
-        reason=f"porttool: {plan.name} again, onto {report.onto}",
-    )
+        return Applied("dry-run", report, plan.review_branch, EXIT_DONE, message, change)
+    ref = f"refs/heads/{plan.review_branch}"
+    try:
+        publish_with_note(
+            bench.repo,
+            quarantine,
+            [RefUpdate(ref, old, tip)],
+            commit=own,
+            text=to_json(report).encode(),
+            by=quarantine.commit(own).committed,
+            reason=f"porttool: {plan.name} again, onto {report.onto}",
+        )
+    except RefMoved as moved:
+        if (moved.ref, moved.seen) != (ref, tip):
+            raise
+        return _unchanged(report, plan, "another run of porttool has made the same meanwhile")
     message = f"moved {plan.review_branch} {', '.join(facts)}\nnext: porttool verify {plan.name}"
-    return Applied("moved", report, plan.review_branch, EXIT_DONE, message, moved)
+    return Applied("moved", report, plan.review_branch, EXIT_DONE, message, change)
 
 
 def _same(quarantine: Quarantine, before: Report, own: CommitId, report: Report) -> bool:
@@ -198,13 +225,13 @@ def _trees(quarantine: Quarantine, tip: CommitId, onto: CommitId) -> list[TreeId
 
 
 def _replayed(
-    bench: Workbench, made: CommitId, added: Sequence[CommitFacts]
+    bench: Workbench, onto: CommitId, added: Sequence[CommitFacts], made: Made
 ) -> tuple[CommitId, tuple[Commit, ...], tuple[Commit, ...]]:
     """Pick commits onto a tip, and return the new one, what was picked, and what was empty.
 
     Author, date and message stay; the committer is the user, no earlier than what is below.
     """
-    quarantine, tip = bench.quarantine, made
+    quarantine, tip = bench.quarantine, onto
     kept, dropped = [], []
     identity = bench.repo.identity() if added else None
     for commit in added:
@@ -213,15 +240,12 @@ def _replayed(
         merged = merge_trees(quarantine, base=base, ours=below.tree, theirs=commit.tree)
         if not merged.clean:
             paths = dict.fromkeys(path for clash in merged.conflicts for path in clash.paths)
-            branch = bench.plan.review_branch
             raise NeedsPerson(
                 f"{commit.id[:12]} {commit.subject} cannot be kept: it conflicts with the branch "
                 "as it is made now; nothing was changed",
                 where=", ".join(paths),
                 why="; ".join(dict.fromkeys(clash.kind for clash in merged.conflicts)),
-                next=f"git branch -m {shlex.quote(branch)} {shlex.quote(branch)}-mine && "
-                f"porttool apply {shlex.quote(bench.plan.name)} --onto {shlex.quote(bench.onto)}, "
-                f"and pick it there: git cherry-pick {commit.id[:12]}",
+                next=picking(bench.repo, bench.plan, made, bench.onto),
             )
         if merged.tree == below.tree:
             dropped.append(Commit(commit.id, commit.subject))

@@ -318,8 +318,8 @@ class Report:
         """The lines to paste into `port.yaml` and to complete, empty when nothing is asked."""
         if not self.asks:
             return ()
-        keys = dict.fromkeys(ask.key for ask in self.asks)
-        return ("answers:", *(f"  {yaml_text(key)}: rewrite  # or: skip" for key in keys))
+        words = {a.key: "rewrite  # or: skip" if a.line else "skip" for a in self.asks}
+        return ("answers:", *(f"  {yaml_text(key)}: {word}" for key, word in words.items()))
 
     @property
     def look_first(self) -> tuple[Look, ...]:
@@ -387,7 +387,7 @@ def from_json(text: str | bytes) -> Report:
         seen = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise ReportError(
             f"the stored report has schema {seen!r}; this porttool reads schema {SCHEMA}",
-            next="porttool apply --replace, then porttool verify",
+            next="porttool refresh, then porttool verify",
         )
     fields = {key: value for key, value in data.items() if key not in ("schema", *COMPUTED)}
     report: Report = decode(fields, Report, "report")
@@ -399,13 +399,15 @@ class Standing:
     """How a port's branch stands to its plan and to what it was made on, seen now.
 
     `stale` counts what onto has gained since, `took_in` what of that was merged into the branch.
-    `edited` where somebody has committed on it, `spare` a free name for it then. `elsewhere` where
-    it was made on another branch than the plan's, `merged` the commit that brought it into onto.
+    `edited` where somebody has committed on it, `unreported` where nothing tells whether somebody
+    has, `spare` a free name for it then, "" where only a remote has it. `elsewhere` where it was
+    made on another branch than the plan's, `merged` the commit that brought it into onto.
     """
 
     stale: int = 0
     took_in: int = 0
     edited: bool = False
+    unreported: bool = False
     outdated: bool = False
     elsewhere: bool = False
     merged: str = ""
@@ -443,8 +445,17 @@ def yaml_text(text: str) -> str:
 
 def remake_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:
     """Return the command that makes an existing branch anew, and loses nobody's commits."""
+    if standing.unreported or standing.took_in:
+        return elsewhere_command(port, branch, onto, standing)
+    return f"porttool refresh {shlex.quote(port)}" + " --keep" * standing.edited
+
+
+def elsewhere_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:
+    """Return the command that makes a branch anew on an onto that `refresh` would not take."""
     make = f"porttool apply {shlex.quote(port)} --onto {shlex.quote(onto)}"
-    if standing.edited:
+    if standing.unreported and not standing.spare:
+        return make
+    if standing.edited or standing.unreported or standing.took_in:
         return f"git branch -m {shlex.quote(branch)} {shlex.quote(standing.spare)} && {make}"
     return f"{make} --replace"
 

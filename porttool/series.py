@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from typing import Literal
 
 from porttool.errors import EXIT_DONE, RepositoryError
@@ -13,12 +15,12 @@ from porttool.git.commits import (
     CommitId,
     TreeId,
     add_trailers,
-    trailers,
 )
 from porttool.git.publish import RefUpdate, publish_with_note
+from porttool.ownership import Made, added_to, find_made, left_behind, nobody_knows
 from porttool.plan.plan import Plan
 from porttool.plan.switch import FlatSwitch, Switch
-from porttool.record import find_report
+from porttool.record import readable_report
 from porttool.report import Commit, Report, counted, to_json
 from porttool.workbench import Workbench
 
@@ -114,34 +116,37 @@ def commit_series(bench: Workbench, adapted: TreeId, gated: TreeId) -> list[Comm
     return series
 
 
-def create_branch(bench: Workbench, report: Report, *, replace_branch: bool) -> Applied:
+def create_branch(
+    bench: Workbench, report: Report, *, replace_branch: bool, progress: Callable[[str], None]
+) -> Applied:
     """Create the branch and its report by compare-and-swap: the only step that anybody can see.
 
     Raises RepositoryError when another branch of that name is there, unless it is to be replaced
-    and nobody has committed on it.
+    and porttool's note says that nobody has committed on it.
     """
     repo, quarantine, plan = bench.repo, bench.quarantine, bench.plan
     ref = f"refs/heads/{plan.review_branch}"
     old = repo.ref(ref)
-    kept = find_report(repo, old, plan.name) if old is not None else None
-    if old == report.tip and kept is not None:
+    made = find_made(repo, old, plan.name) if old is not None else None
+    kept = None if made is None else readable_report(made, plan.name)
+    if old is not None and made is not None and made.tip == report.tip and kept is not None:
         message = f"{plan.review_branch} is already what this port gives on {report.onto}"
+        added = added_to(repo, made, old)
+        message += f", with {counted(len(added), 'commit')} of yours on top" if added else ""
         return Applied("unchanged", report, plan.review_branch, EXIT_DONE, message)
     if old is not None and old != report.tip:
-        if not _is_ours(bench, old, kept):
-            raise RepositoryError(
-                f"the branch {plan.review_branch} exists and holds commits that are not porttool's",
-                where=old,
-                why="moving it would lose them",
-                next=f"git branch -m {plan.review_branch} NEW-NAME, then the same command again",
-            )
+        _refuse_to_move(bench, old, made)
         if not replace_branch:
             raise RepositoryError(
                 f"the branch {plan.review_branch} exists, made from other inputs",
                 where=old,
                 why=_other_inputs(kept, report),
-                next=f"porttool apply {plan.name} --onto {report.onto} --replace",
+                next=_again(plan, made, report),
             )
+    if old == report.tip:
+        progress(f"storing the report of {plan.review_branch}")
+    else:
+        progress(f"{'creating' if old is None else 'moving'} {plan.review_branch}")
     tip = CommitId(report.tip)
     publish_with_note(
         repo,
@@ -155,32 +160,38 @@ def create_branch(bench: Workbench, report: Report, *, replace_branch: bool) -> 
     if old == tip:
         message = f"{plan.review_branch} is what this port gives; its report is stored again"
         return Applied("unchanged", report, plan.review_branch, EXIT_DONE, message)
-    message = (
-        f"created {plan.review_branch} with {counted(len(report.series), 'commit')}\n"
-        f"next: porttool verify {plan.name}"
-    )
+    commits = counted(len(report.series), "commit")
+    done = f"created {plan.review_branch} with {commits}"
+    if old is not None:
+        done = f"made {plan.review_branch} anew with {commits}; it was at {old}"
+    message = f"{done}\nnext: porttool verify {shlex.quote(plan.name)}"
     return Applied("created", report, plan.review_branch, EXIT_DONE, message)
 
 
-def _is_ours(bench: Workbench, tip: CommitId, kept: Report | None) -> bool:
-    """Tell whether every commit of a branch was made by porttool for this port.
-
-    Without a report, which a fetch may not have brought, the trailers have to say so.
-    """
+def _refuse_to_move(bench: Workbench, old: CommitId, made: Made | None) -> None:
+    """Raise RepositoryError where the branch may hold commits that are not porttool's."""
     repo, plan = bench.repo, bench.plan
-    if kept is not None:
-        own = {commit.id for commit in kept.series}
-        marked = [(PORT, plan.name) in trailers(repo.commit(CommitId(id)).message) for id in own]
-        return tip in own and all(marked)
-    commit, found = repo.commit(tip), 0
-    while (PORT, plan.name) in trailers(commit.message) and len(commit.parents) == 1:
-        commit, found = repo.commit(commit.parents[0]), found + 1
-    return found > 0 and repo.is_ancestor(commit.id, bench.onto_id)
+    if made is None:
+        raise nobody_knows(repo, plan, old, bench.onto)
+    added = added_to(repo, made, old)
+    if added:
+        keep = f"porttool refresh {shlex.quote(plan.name)} --keep"
+        same = made.onto == bench.onto
+        raise left_behind(repo, plan, made, added, bench.onto, keep=keep if same else "")
+
+
+def _again(plan: Plan, made: Made | None, report: Report) -> str:
+    if made is not None and made.onto == report.onto:
+        return f"porttool refresh {shlex.quote(plan.name)}"
+    port, onto = shlex.quote(plan.name), shlex.quote(report.onto)
+    return f"porttool apply {port} --onto {onto} --replace"
 
 
 def _other_inputs(kept: Report | None, report: Report) -> str:
     if kept is None:
-        return "no report came with it that says from which"
+        return "another version of porttool stored its report, which this one cannot read"
+    if kept.onto != report.onto:
+        return f"it was made on {kept.onto}, this would be on {report.onto}"
     if kept.digest != report.digest:
         return "port.yaml or a patch has changed since"
     if kept.onto_id != report.onto_id:

@@ -17,7 +17,14 @@ from porttool.git.repo import Repository
 from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, check_inside, load_plan
 from porttool.precondition import expected_config, expected_precondition
 from porttool.record import find_report, standing_of, unreported
-from porttool.report import Report, Standing, counted, next_step, remake_command
+from porttool.report import (
+    Report,
+    Standing,
+    counted,
+    elsewhere_command,
+    next_step,
+    remake_command,
+)
 
 State = Literal["not applied", "parked", "on a branch", "merged", "unusable"]
 
@@ -121,7 +128,7 @@ def _branch_status(repo: Repository, plan: Plan, override: str | None, tip: Comm
     made_on = report.onto if report and repo.find(report.onto) else plan.onto
     onto = override or made_on
     ahead, stale = repo.ahead_behind(tip, repo.resolve(onto))
-    standing = standing_of(repo, plan, report) if report else unreported(repo, plan, tip)
+    standing = standing_of(repo, plan, report) if report else unreported(repo, plan)
     if report and standing.merged:
         detail = f"{report.onto} has it since {standing.merged[:12]}"
         return PortStatus(plan.name, "merged", onto, detail, "", commit=CommitId(standing.merged))
@@ -159,9 +166,8 @@ def _next(plan: Plan, report: Report | None, standing: Standing, onto: str, *, s
         if report.verdict in ("unverified", "ready"):
             return next_step(report, standing)
         return f"porttool review {report.port}"
-    if report is None or standing.took_in or onto != report.onto:
-        return remake_command(plan.name, plan.review_branch, onto, standing)
-    return f"porttool refresh {shlex.quote(plan.name)}" + " --keep" * standing.edited
+    command = remake_command if report and onto == report.onto else elsewhere_command
+    return command(plan.name, plan.review_branch, onto, standing)
 
 
 def _why_not(repo: Repository, plan: Plan, report: Report, tip: CommitId) -> str:

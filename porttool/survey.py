@@ -24,10 +24,12 @@ from porttool.frozen import dataclass
 from porttool.git.commits import TreeId
 from porttool.git.merge import merge_trees
 from porttool.homes import homed
-from porttool.learning.lesson import Lesson
-from porttool.outcomes import not_gated
+from porttool.learning.lesson import Lesson, is_name_of
+from porttool.modules import Modules
+from porttool.outcomes import not_gated, not_neutral
 from porttool.plan.plan import Plan
 from porttool.plan.switch import Switch
+from porttool.relied import check_helper_imports, check_relied_on
 from porttool.report import Excluded
 from porttool.resolving.residual import Merged, check_merged, merge_residual
 from porttool.source.syntax import Source, Span, parse_source
@@ -80,6 +82,7 @@ def decide_sites(bench: Workbench, lesson: Lesson) -> Decided:
             found.placed,
             objects=quarantine,
             tree=merged.tree,
+            paths=onto.sources,
         ),
         base=merged.tree,
         conflicts=(*resolved_conflicts(merged.answered), *pick_conflicts(quarantine, picked)),
@@ -178,6 +181,16 @@ def _gated(bench: Workbench, decided: Decided, switch: Switch) -> Decided:
     questions = [question for _, asked in gates.values() for question in asked]
     if questions:
         raise not_gated(questions, switch)
+    for rule in decided.lesson.rules:
+        rewrites = [d for d in decided.decisions if (d.action, d.rule) == ("rewrite", rule.name)]
+        if rewrites and not rule.neutral:
+            raise not_neutral(rule, rewrites, switch)
+    check_relied_on(decided.lesson, bench.quarantine, decided.base)
+    written = {d.rule for d in decided.decisions if d.action == "rewrite"}
+    called = {n for rule in decided.lesson.rules if rule.name in written for n in rule.requires}
+    needed = {h.name for h in decided.lesson.helpers if any(is_name_of(h, n) for n in called)}
+    modules = Modules(bench.quarantine, decided.base)
+    check_helper_imports(decided.lesson, needed, decided.sources, modules)
     return replace(decided, gates={path: edits for path, (edits, _) in gates.items() if edits})
 
 

@@ -38,7 +38,11 @@ def write_tree(quarantine: Quarantine, decided: Decided, plan: Plan, *, gated: b
             here = [seed for seed in decided.placed if seed.path == path]
             here = here if path in decided.gates else []
             edits = port_edits(source, decided.decisions, (), decided.lesson, here)
-            edits = tuple(dict.fromkeys((*edits, *decided.gates.get(path, ()))))
+            gates = decided.gates.get(path, ())
+            # Behind one statement a guard comes before definitions, which end its block; in front
+            # of one import the standard library comes first.
+            ahead = [e for e in gates if e.text.lstrip().startswith(("if ", "import os\n"))]
+            edits = tuple(dict.fromkeys((*ahead, *edits, *gates)))
         else:
             edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)
         if edits:

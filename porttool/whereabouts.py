@@ -15,8 +15,8 @@ from porttool.git.commits import TreeId
 from porttool.git.objects import Objects
 from porttool.git.renames import renames
 from porttool.learning.definitions import import_statements
-from porttool.learning.lesson import Helper, Lesson
-from porttool.learning.naming import is_name_of, plain_names, plain_text
+from porttool.learning.lesson import Helper, Lesson, is_name_of
+from porttool.learning.naming import plain_names, plain_text
 from porttool.source.scopes import top_level_name
 from porttool.source.syntax import Source
 

@@ -16,7 +16,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "apply": (
         ("porttool apply", "the only port there is, onto the branch that its plan names"),
         ("porttool apply compile --onto main --dry-run", "decide and prove, write no branch"),
-        ("porttool apply compile --replace", "make it again after an answer in port.yaml"),
+        ("porttool apply compile --onto release --replace", "move its branch to another onto"),
     ),
     "verify": (
         ("porttool verify", "run the plan's checks and give a verdict"),

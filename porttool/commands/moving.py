@@ -90,8 +90,12 @@ def refresh(
             else:
                 plans = [load_plan(find_plan(repository.root or repository.git_dir, port))]
             for plan in plans:
-                stays = f"{moved[-1]} before that" if moved else "nothing was changed"
-                with watched(repository, plan, stays), progress_lines() as progress:
+                stays = f"{'; '.join(moved)} before that" if moved else "nothing was changed"
+                done = "; ".join([*moved, f"{plan.review_branch} was moved"])
+                with (
+                    watched(repository, plan, stays, branch=done),
+                    progress_lines() as progress,
+                ):
                     try:
                         applied = make_again(
                             repository,

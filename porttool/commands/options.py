@@ -72,12 +72,17 @@ class Interrupted(BaseException):
 
 
 @contextmanager
-def watched(repository: Repository, plan: Plan, unchanged: str) -> Iterator[None]:
-    """Have an interruption say what had been changed, or `unchanged`."""
+def watched(
+    repository: Repository, plan: Plan, unchanged: str, *, branch: str = "the branch was made"
+) -> Iterator[None]:
+    """Have an interruption say what had been changed, or `unchanged`.
+
+    `branch` is what is said where the branch is not what it was.
+    """
     from porttool.git.publish import NOTES
 
     refs = {
-        f"refs/heads/{plan.review_branch}": "the branch was made",
+        f"refs/heads/{plan.review_branch}": branch,
         NOTES: "the report was stored",
     }
 

@@ -39,7 +39,7 @@ def apply(
     ] = None,
     despite_precondition: Despite = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Make the branch anew if porttool made it.")
+        bool, typer.Option("--replace", help="Make the branch anew if all of it is porttool's.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,

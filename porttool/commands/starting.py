@@ -45,7 +45,7 @@ def init(
         with open_repository(repo) as repository:
             with progress_lines() as progress:
                 from porttool.drafting.draft import draft_port
-                from porttool.drafting.text import port_text
+                from porttool.drafting.text import SCHEMA_NAME, port_text
                 from porttool.drafting.writing import check_free, write_draft
 
                 if name is not None:
@@ -60,7 +60,10 @@ def init(
         elif dry_run:
             say(text.rstrip("\n"))
         else:
-            say(*draft.lines)
+            *found, following = draft.lines
+            beside = [path for path in written if path.endswith(SCHEMA_NAME)]
+            found += [f"wrote {path} too: editors complete port.yaml by it" for path in beside]
+            say(*found, following)
 
 
 def schema(

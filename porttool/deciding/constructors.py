@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
-from porttool.deciding.dataflow.fileindex import Binding, FileIndex
+from porttool.deciding.dataflow.fileindex import Binding, FileIndex, Scope
 from porttool.deciding.dataflow.outside import SAME_OBJECT
+from porttool.deciding.surroundings import own_expressions, own_statements
 from porttool.learning.lesson import Seed
 from porttool.learning.spelling import respelled
 from porttool.source.syntax import same_tree, text_of
@@ -59,6 +61,62 @@ _CONTAINERS = (
     *(ast.Dict, ast.DictComp),
 )
 _MAKE_CONTAINERS = ("list", "tuple", "set", "dict", "ModuleList", "ModuleDict", "OrderedDict")
+
+
+def is_empty_container(value: ast.expr) -> bool:
+    """Tell whether an expression makes a container with nothing in it."""
+    if isinstance(value, ast.List):
+        return not value.elts
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    called = isinstance(value, ast.Call) and not value.args and not value.keywords
+    return called and last_name(value.func) in ("list", "dict")  # type: ignore[attr-defined]
+
+
+def filling(file: FileIndex, target: str, scope: Scope) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """Yield what a scope puts into a container one by one, with the statements that do it."""
+    for call in file.calls.get("append", ()):
+        function = call.func
+        here = isinstance(function, ast.Attribute) and ast.unparse(function.value) == target
+        if here and len(call.args) == 1 and file.scope_at[call].home is scope:
+            statement = file.above[call]
+            if isinstance(statement, ast.Expr):
+                yield call.args[0], statement
+    for store in file.items:
+        held = store.target.value if isinstance(store.target, ast.Subscript) else None
+        if held is None or store.value is None or store.scope.home is not scope:
+            continue
+        if ast.unparse(held) == target and isinstance(store.node, ast.Assign):
+            yield store.value, store.node
+
+
+def argued(
+    scope: Scope, constructor: ast.expr, before: FileIndex | None
+) -> list[tuple[ast.stmt, ast.expr, str]]:
+    """Return what a scope's statements hold of a constructor, else what main put in its place.
+
+    That is near it, and the function had nothing like it before the experiment.
+    """
+    found = _near_in(scope, constructor)
+    exact = [one for one in found if not one[2]]
+    scopes = before.scopes.values() if before is not None else ()
+    was = (one for one in scopes if one.qualname == scope.qualname)
+    old = {ast.unparse(node) for one in was for _, node, _ in _near_in(one, constructor)}
+    return exact or [one for one in found if ast.unparse(one[1]) not in old]
+
+
+def _near_in(scope: Scope, constructor: ast.expr) -> list[tuple[ast.stmt, ast.expr, str]]:
+    return [
+        (statement, node, near)
+        for statement in own_statements(scope.node)
+        for node in own_expressions(statement)
+        if (near := nearness(constructor, node)) is not None
+    ]
+
+
+def binds(statement: ast.stmt, target: str) -> bool:
+    """Tell whether a statement assigns to a target, as it is written."""
+    return isinstance(statement, ast.Assign) and target in map(ast.unparse, statement.targets)
 
 
 def whole_value(file: FileIndex, node: ast.expr, value: ast.expr) -> ast.expr:

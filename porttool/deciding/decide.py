@@ -249,7 +249,7 @@ def _sites(file: FileIndex, lesson: Lesson) -> Iterator[_Site]:
     taken = _taken_along(file, matched.values())
     for method in dict.fromkeys([*roots, *lesson.wrapper.methods]):
         rules = roots.get(method, [])
-        if not rules and not method.endswith("state_dict"):
+        if not rules and not (method.endswith("state_dict") and _wraps_modules(lesson)):
             continue  # reading names is a hazard, not a leak
         if rules and not any(rule.before.startswith("$X.") for rule in rules):
             continue
@@ -262,6 +262,17 @@ def _sites(file: FileIndex, lesson: Lesson) -> Iterator[_Site]:
             if not made and isinstance(call.func, ast.Attribute):
                 yield _Site(call, call.func.value, None, why)
         yield from _uncalled(file, method)
+
+
+def _wraps_modules(lesson: Lesson) -> bool:
+    """Tell whether a seed gives anybody a wrapped module: `net.compile()` changes it in place.
+
+    Nor does `net.forward = torch.compile(net.forward)`, which wraps a function.
+    """
+    return not lesson.seeds or any(
+        seed.kind != "statement" and not (seed.target or "").endswith(".forward")
+        for seed in lesson.seeds
+    )
 
 
 def _taken_along(file: FileIndex, sites: Iterable[_Site]) -> set[ast.AST]:

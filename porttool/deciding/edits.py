@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from porttool.deciding.sites import Decision, PlacedSeed
 from porttool.errors import NeedsPerson
 from porttool.frozen import dataclass
-from porttool.learning.definitions import helper_edits, helpers_at_home
-from porttool.learning.lesson import Lesson, Rule
+from porttool.learning.definitions import helper_edits, helpers_at_home, import_statements
+from porttool.learning.lesson import Lesson, Rule, is_name_of
 from porttool.learning.rewriting import edited_text, names_of, rewrite
 from porttool.learning.spelling import respelled, way_to_write
 from porttool.source.nodes import KEPT, nodes_of
@@ -69,12 +69,15 @@ def port_edits(
     }
     everywhere |= {name for seed in placed for name in seed.seed.requires}
     needed = dict.fromkeys(helpers_at_home(source, lesson, everywhere))
-    imports = seed_imports(source, [*seeds, *gated])
+    needed |= dict.fromkeys(_imported_on(source, lesson, everywhere))
+    free = (helper.name for helper in lesson.helpers if helper.free and helper.path == source.path)
+    needed |= dict.fromkeys(free)
+    imports = (*seed_imports(source, [*seeds, *gated]), *_unexplained_imports(source, lesson))
     if not changes and not seeds and not needed and not imports:
         return ()
     for change in changes:
         if change.rule is not None:
-            needed |= dict.fromkeys(_not_there_yet(source, change.span, change.rule))
+            needed |= dict.fromkeys(_not_there_yet(source, change.span, change.rule, lesson))
     for seed in seeds:
         # What is imported is spelled, and imported, as the place needs it.
         imported = {origin for origin, _ in seed.seed.spelled}
@@ -85,13 +88,36 @@ def port_edits(
     return tuple(dict.fromkeys(edits))
 
 
-def _not_there_yet(source: Source, span: Span, rule: Rule) -> list[str]:
-    """Return what a rule requires, without the imported names that its place can write already."""
+def _imported_on(source: Source, lesson: Lesson, called: Iterable[str]) -> list[str]:
+    """Return the called helpers that the experiment imports here for other files alone."""
+    own = {example.path for rule in lesson.rules for example in rule.examples}
+    if source.path in own | {seed.path for seed in lesson.seeds}:
+        return []
+    names = tuple(called)
+    added = [one.statement for one in lesson.imports if one.path == source.path]
+    return [
+        helper.name
+        for helper in lesson.helpers
+        if source.path in helper.through
+        and any(helper.name in import_statements(ast.parse(text).body[0]) for text in added)
+        and any(is_name_of(helper, name) for name in names)
+    ]
+
+
+def _not_there_yet(source: Source, span: Span, rule: Rule, lesson: Lesson) -> list[str]:
+    """Return what a rule requires, without the imported names that its place can write already.
+
+    What is called through a module of another name is in that module, not here.
+    """
     names, at = names_of(source.tree), expression_at(source, span)
+    helpers = {helper.name for helper in lesson.helpers}
     return [
         name
         for name in rule.requires
-        if "." not in name or way_to_write(names, name, at, rule.spelled).statement is not None
+        if "." not in name or name in helpers or name.partition(".")[0] not in rule.requires
+        if "." not in name
+        or name in helpers
+        or way_to_write(names, name, at, rule.spelled).statement is not None
     ]
 
 
@@ -146,6 +172,9 @@ def _statements(source: Source, seeds: list[PlacedSeed]) -> list[TextEdit]:
             start = _decorator_place(source, placed, statement)
             edits.append(TextEdit(start, start, block))
             continue
+        if placed.ahead:
+            edits.append(_in_front(source, placed, statement, block, text))
+            continue
         end = placed.binding.end
         if source.text[:end].endswith(("\n", "\r")):
             edits.append(TextEdit(end, end, block))
@@ -155,13 +184,30 @@ def _statements(source: Source, seeds: list[PlacedSeed]) -> list[TextEdit]:
             # A line of its own would leave the one-line block that the statement is in.
             edits.append(TextEdit(end, end, f"; {text}"))
         else:
-            raise NeedsPerson(
-                f"{source.path} has other code on the line behind which the experiment adds more",
-                where=f"{source.path}:{placed.line}",
-                why=f"`{text.splitlines()[0]}` cannot stand on one line with it",
-                next="give the statement a line of its own on the branch that it is ported to",
-            )
+            raise _no_line(source, placed, text)
     return edits
+
+
+def _in_front(
+    source: Source, placed: PlacedSeed, statement: ast.stmt, block: str, text: str
+) -> TextEdit:
+    """Add a statement in front of another one."""
+    start = span_of(source, statement).start
+    if not _shares_its_line(source, statement):
+        start = placed.binding.start
+        return TextEdit(start, start, block)
+    if "\n" in text or isinstance(ast.parse(text).body[0], _COMPOUND):
+        raise _no_line(source, placed, text)
+    return TextEdit(start, start, f"{text}; ")
+
+
+def _no_line(source: Source, placed: PlacedSeed, text: str) -> NeedsPerson:
+    return NeedsPerson(
+        f"{source.path} has other code on the line behind which the experiment adds more",
+        where=f"{source.path}:{placed.line}",
+        why=f"`{text.splitlines()[0]}` cannot stand on one line with it",
+        next="give the statement a line of its own on the branch that it is ported to",
+    )
 
 
 def _decorator_place(source: Source, placed: PlacedSeed, statement: ast.stmt) -> int:
@@ -210,6 +256,24 @@ def _statement_at(source: Source, span: Span) -> ast.stmt:
         if isinstance(node, ast.stmt) and statement_span(source, node) == span:
             return node
     raise ValueError(f"{source.path}: no statement at characters {span.start} to {span.end}")
+
+
+def _unexplained_imports(source: Source, lesson: Lesson) -> Iterator[str]:
+    """Yield the experiment's imports that code of it needs which was merged in as it stands."""
+    names = names_of(source.tree)
+    for added in lesson.imports:
+        if added.path != source.path:
+            continue
+        (alias,) = ast.parse(added.statement).body[0].names  # type: ignore[attr-defined]
+        if isinstance(alias, ast.alias) and "." in alias.name and alias.asname is None:
+            used = (n for n in nodes_of(source.tree) if isinstance(n, ast.Attribute))
+            if alias.name in map(ast.unparse, used) and added.statement not in source.text:
+                yield added.statement
+            continue
+        name = alias.asname or alias.name
+        reads = (n for n in nodes_of(source.tree) if isinstance(n, ast.Name) and n.id == name)
+        if any(isinstance(node.ctx, ast.Load) and not names.binds(name, node) for node in reads):
+            yield added.statement
 
 
 def seed_imports(source: Source, seeds: Iterable[PlacedSeed]) -> tuple[str, ...]:

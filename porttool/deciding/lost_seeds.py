@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from porttool.deciding.constructors import bindings_of, last_name, parsed_expression
+from porttool.deciding.constructors import bindings_of, last_name, nearness, parsed_expression
 from porttool.deciding.dataflow.fileindex import Binding, FileIndex
 from porttool.frozen import dataclass
 from porttool.learning.lesson import Seed
-from porttool.source.syntax import same_tree
+from porttool.source.syntax import dump, same_tree
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,19 @@ def lost(now: FileIndex, before: FileIndex | None, seed: Seed, alike: int) -> Lo
     if made and len(made) > max(expected, 0):
         lines = ", ".join(str(node.lineno) for node in made)
         why = f"main still constructs `{seed.constructor}` ({now.path}:{lines})"
-        new = (node for node in made if not _was_there(now, node, before, constructor))
+        new = [node for node in made if not _was_there(now, node, before, constructor)]
+        if not new and seed.scope not in {scope.qualname for scope in now.scopes.values()}:
+            new = made  # what it was called in has another name now
         return Lost(why, tuple((now, node) for node in new))
     target = parsed_expression(seed.target) if seed.target else None
     if isinstance(target, ast.Attribute):
         reads = [n for n in now.attributes.get(target.attr, ()) if same_tree(n, target)]
         if reads:
+            given = list(_returned(now, seed, constructor))
+            if given:
+                at = ", ".join(str(call.lineno) for call in given)
+                why = f"`{seed.target}` calls a method now ({now.path}:{at})"
+                return Lost(why, tuple((now, call) for call in given))
             return Lost(f"main still reads `{seed.target}` ({now.path}:{reads[0].lineno})")
     return None
 
@@ -51,6 +58,35 @@ def _occurrences(file: FileIndex, constructor: ast.expr) -> list[ast.Call]:
         return []
     last = last_name(constructor.func)
     return [call for call in file.calls.get(last, ()) if same_tree(call, constructor)]
+
+
+def renamed(
+    now: FileIndex, before: FileIndex | None, seed: Seed
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield the functions that a decorated one may be now, each with the scope around it."""
+    qualname = ".".join(filter(None, (seed.scope, seed.target)))
+    was, here = (_defined(file) if file is not None else {} for file in (before, now))
+    old = was.get(qualname)
+    if old is None or qualname in here:
+        return
+    for name, node in here.items():
+        if name not in was and dump(ast.Module(node.body, [])) == dump(ast.Module(old.body, [])):
+            yield name.rpartition(".")[0], node
+
+
+def _defined(file: FileIndex) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    scopes = file.scopes.values()
+    return {one.qualname: one.node for one in scopes if isinstance(one.node, functions)}
+
+
+def _returned(file: FileIndex, seed: Seed, constructor: ast.expr) -> Iterator[ast.Call]:
+    """Yield the calls like the constructor that a method of the attribute's name returns."""
+    name = f"{seed.scope.rpartition('.')[0]}.{(seed.target or '').rpartition('.')[2]}"
+    for scope in file.scopes.values():
+        for value in scope.returns if scope.qualname == name else ():
+            if isinstance(value, ast.Call) and nearness(constructor, value) is not None:
+                yield value
 
 
 def assigned(file: FileIndex, node: ast.AST) -> Binding | None:

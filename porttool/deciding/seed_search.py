@@ -10,36 +10,41 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from porttool.deciding.added_statements import anchors, binds_nothing_itself, lost_statement
 from porttool.deciding.constructors import (
+    argued,
     bindings_of,
+    binds,
     constructor_matches,
+    filling,
+    is_empty_container,
     names_target,
-    nearness,
     otherwise,
     parsed_expression,
     same_container,
     whole_seed,
     whole_value,
 )
-from porttool.deciding.dataflow.fileindex import FileIndex, index_of, unpacked
-from porttool.deciding.lost_seeds import Lost, assigned, lost, made_elsewhere
+from porttool.deciding.dataflow.fileindex import FileIndex, Scope, index_of, unpacked
+from porttool.deciding.lost_seeds import Lost, assigned, lost, made_elsewhere, renamed
 from porttool.deciding.sites import Action, Decision, PlacedSeed, seed_key
 from porttool.deciding.surroundings import (
-    class_or_home,
-    own_expressions,
     own_statements,
     scope_around,
     statement_around,
 )
+from porttool.deciding.wrapped_already import is_wrapped, is_wrapper, wraps_inside
 from porttool.frozen import dataclass
-from porttool.learning.lesson import Lesson, Seed
-from porttool.learning.spelling import Way, respelled, way_to_write
+from porttool.learning.lesson import Lesson, Seed, SeedKind
+from porttool.learning.spelling import spelled_call
 from porttool.source.syntax import Names, Source, Span, same_tree, span_of, statement_span, text_of
 
 WRAPPED_ALREADY = "main wraps it already"
 
 _ADDED = ("rebind", "statement")
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _SHAPES: dict[str, tuple[type[ast.expr], ...]] = {
     "list": (ast.List, ast.ListComp, ast.Tuple, ast.Set, ast.SetComp, ast.GeneratorExp),
     "dict": (ast.Dict, ast.DictComp),
@@ -58,6 +63,8 @@ class _Candidate:
     wrapped: bool = False
     shaped: bool = True
     target: str | None = None  # where main gave it another name
+    kind: SeedKind | None = None  # where it is placed in another way than the experiment's
+    ahead: bool = False
 
 
 def place_seeds(
@@ -151,9 +158,14 @@ class _Search:
 
     def _others_before(self, seed: Seed) -> int:
         """Return how many places like the seed's the experiment left alone in its function."""
-        source = self.before.get(seed.path, self.onto.get(seed.path) if not self.before else None)
-        found = self._in_file(seed, index_of(source)) if source is not None else ()
+        before = self._parent(seed)
+        found = self._in_file(seed, before) if before is not None else ()
         return sum(bool(c.near) and c.shaped and c.scope == seed.scope for c in found)
+
+    def _parent(self, seed: Seed) -> FileIndex | None:
+        """Return the seed's file before the experiment: onto where there is nothing else."""
+        source = self.before.get(seed.path, self.onto.get(seed.path) if not self.before else None)
+        return index_of(source) if source is not None else None
 
     def _settle(
         self, seed: Seed, found: _Candidate, moved_from: str | None
@@ -173,27 +185,20 @@ class _Search:
             seed=seed,
             path=found.file.path,
             scope=found.scope,
-            line=found.value.lineno,
+            line=(found.statement if found.kind else found.value).lineno,
             binding=statement_span(source, found.statement),
             value=span_of(source, found.value),
             target=found.target or seed.target,
-            kind=seed.kind,
-            call=self.spelled(seed, seed.call, found.file.path, found.value),
+            kind=found.kind or seed.kind,
+            ahead=found.ahead,
+            call=self.spelled(seed.call, seed, found.file.path, found.value),
             moved_from=moved_from,
             note=note,
         )
 
-    def spelled(self, seed: Seed, call: str, path: str, at: ast.AST) -> str:
+    def spelled(self, call: str, seed: Seed, path: str, at: ast.AST) -> str:
         """Write imported names as a file imports them, the wrapper under any of its names."""
-        wrapper, names = self.lesson.wrapper, self.names(path)
-        for origin, _ in sorted(set(seed.spelled), reverse=True):
-            way = way_to_write(names, origin, at, seed.spelled)
-            if wrapper.is_called(origin) and (origin, way.written) not in seed.spelled:
-                others = (names.spelling(name, at) for name in wrapper.names)
-                known = [name for name in others if name]
-                way = Way(min([way.written, *known], key=lambda name: (name.count("."), name)))
-            call = respelled(call, origin, way.written)
-        return call
+        return spelled_call(call, self.lesson.wrapper, self.names(path), at, seed.spelled)
 
     def _unsettled(
         self, seed: Seed, found: list[_Candidate], alike: int, answers: Mapping[str, str]
@@ -226,17 +231,24 @@ class _Search:
         if answer == "rewrite":
             note = f"answered `rewrite` in the plan; {why}"
             placed = [self._placed(seed, c, None, note) for c in found if not c.wrapped]
+            if not placed:
+                nothing = "answered `rewrite`, and nothing is there that could be wrapped"
+                decision = replace(decision, reasons=(nothing, why))
             return placed, None if placed else decision
         return [], decision
 
     def _lost(self, seed: Seed, alike: int) -> Lost | None:
         if seed.kind in _ADDED:
-            return None
+            there = self.file(seed.path) if seed.path in self.onto else None
+            found = lost_statement(there, self._parent(seed), seed)
+            if not isinstance(found, Seed):
+                return found
+            seed = found
         old = {path: index_of(source) for path, source in self.before.items()}
         if seed.path in self.onto:
-            found = lost(self.file(seed.path), old.get(seed.path), seed, alike)
-            if found is not None:
-                return found
+            gone = lost(self.file(seed.path), old.get(seed.path), seed, alike)
+            if gone is not None:
+                return gone
         word = seed.constructor.partition("(")[0].rpartition(".")[2]
         others = (path for path, source in self.onto.items() if word in source.text)
         now = [self.file(path) for path in others if path != seed.path]
@@ -247,7 +259,7 @@ class _Search:
         binding = assigned(file, node)
         target = ast.unparse(binding.target) if binding is not None else None
         scope = scope_around(file, node).home.qualname
-        wrapped = self.is_wrapped(file, node, node)
+        wrapped = is_wrapped(self.lesson.wrapper, file, node, node)
         return _Candidate(
             file, scope, statement_around(file, node), node, "", wrapped, target=target
         )
@@ -332,10 +344,13 @@ class _Search:
             _, value = unpacked(binding.value, binding.route)
             statement = statement_around(file, binding.target)
             scope = binding.scope.home.qualname
+            if seed.kind in _SHAPES and is_empty_container(value):
+                yield from self._filled(seed, file, constructor, binding.scope.home)
+                continue
             matches = constructor_matches(constructor, value)
             wholes: dict[ast.expr, None] = {}
             for node, near in matches:
-                wrapped = self.is_wrapped(file, node, value)
+                wrapped = is_wrapped(self.lesson.wrapper, file, node, value)
                 whole = node if wrapped else whole_value(file, node, value)
                 if whole is node:
                     shaped = self._has_shape(seed.kind, file, node, value)
@@ -349,16 +364,28 @@ class _Search:
                 continue  # `self.net = None` constructs nothing
             if names_target(value, seed.target or ""):
                 continue  # `self.net = self.net.to(device)` neither
-            wrapped = self.wraps_inside(file, value)
+            wrapped = wraps_inside(self.lesson.wrapper, file, value)
             near = otherwise(file, value)
             yield _Candidate(file, scope, statement, value, near, wrapped, shaped=False)
+
+    def _filled(
+        self, seed: Seed, file: FileIndex, constructor: ast.expr, scope: Scope
+    ) -> Iterator[_Candidate]:
+        """Look for what fills a container that main binds empty, an element at a time."""
+        for node, statement in filling(file, seed.target or "", scope):
+            for made, near in constructor_matches(constructor, node):
+                wrapped = is_wrapped(self.lesson.wrapper, file, made, node)
+                shaped = made is node
+                yield _Candidate(file, scope.qualname, statement, made, near, wrapped, shaped)
 
     def _has_shape(self, kind: str, file: FileIndex, node: ast.AST, value: ast.expr) -> bool:
         """Tell whether the constructor stands in its assignment as the experiment saw it."""
         here: ast.AST = node
         while here is not value:
             above = file.above[here]
-            if self.is_wrapper(file, above) or isinstance(above, ast.IfExp | ast.Starred):
+            if is_wrapper(self.lesson.wrapper, file, above) or isinstance(
+                above, ast.IfExp | ast.Starred
+            ):
                 here = above
                 continue
             return above is value and isinstance(value, _SHAPES.get(kind, ()))
@@ -368,6 +395,9 @@ class _Search:
         """Look for the assignment that an added statement followed."""
         added = ast.parse(seed.statement or seed.call.replace("$X", seed.constructor)).body[0]
         follows = ast.parse(seed.follows).body[0] if seed.follows else None
+        parent = self._parent(seed)
+        given = parent is not None and binds_nothing_itself(parent, seed)
+        done: list[str] = []
         for scope in file.scopes.values():
             if scope.kind == "comprehension":
                 continue
@@ -377,13 +407,16 @@ class _Search:
                 value = getattr(there, "value", None)
                 if isinstance(value, ast.expr):
                     yield _Candidate(file, scope.qualname, there, value, wrapped=True)
+                    done.append(scope.qualname)
+                continue
+            if given:
                 continue
             bindings = [
                 binding
                 for binding in bindings_of(file, seed.target or seed.constructor)
                 if binding.scope.home is scope
                 and binding.value is not None
-                and not self.wraps_inside(file, binding.value)
+                and not wraps_inside(self.lesson.wrapper, file, binding.value)
             ]
             if not bindings or bindings[-1].value is None:
                 continue
@@ -394,13 +427,24 @@ class _Search:
             value, old = bindings[-1].value, self.before.get(seed.path)
             shaped = old is None or same_container(seed, index_of(old), value)
             yield _Candidate(file, scope.qualname, statement, value, shaped=shaped)
+        if parent is None or not given or done:
+            return
+        for at in anchors(file, seed, parent):
+            name = at.scope.qualname
+            shaped = not at.doubt and name == seed.scope
+            yield _Candidate(
+                *(file, name, at.statement, at.mention, at.doubt),
+                shaped=shaped,
+                kind="statement",
+                ahead=at.ahead,
+            )
 
     def _same_but_spelled(
         self, seed: Seed, statement: ast.stmt, added: ast.stmt, file: FileIndex
     ) -> bool:
         if type(statement) is not type(added):
             return False
-        spelled = self.spelled(seed, ast.unparse(added), file.path, statement)
+        spelled = self.spelled(ast.unparse(added), seed, file.path, statement)
         return same_tree(statement, ast.parse(spelled).body[0])
 
     def _returned(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
@@ -412,7 +456,7 @@ class _Search:
                 for node, near in constructor_matches(constructor, returned):
                     if near and name != seed.scope:
                         continue
-                    wrapped = self.is_wrapped(file, node, returned)
+                    wrapped = is_wrapped(self.lesson.wrapper, file, node, returned)
                     yield _Candidate(file, name, statement_around(file, node), node, near, wrapped)
 
     def _argument(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
@@ -420,19 +464,22 @@ class _Search:
         for scope in file.scopes.values():
             if scope.qualname != seed.scope or scope.kind == "comprehension":
                 continue
-            for statement in own_statements(scope.node):
-                for node in own_expressions(statement):
-                    if nearness(constructor, node) == "":
-                        wrapped = self.is_wrapped(file, node, node)
-                        yield _Candidate(file, scope.qualname, statement, node, "", wrapped)
+            for statement, node, near in argued(scope, constructor, self._parent(seed)):
+                wrapped = is_wrapped(self.lesson.wrapper, file, node, node)
+                shaped = not near or (seed.target is not None and binds(statement, seed.target))
+                yield _Candidate(file, scope.qualname, statement, node, near, wrapped, shaped)
 
     def _decorated(self, seed: Seed, file: FileIndex) -> Iterator[_Candidate]:
+        for where, same in renamed(file, self._parent(seed), seed):
+            name = ast.copy_location(ast.Name(same.name, ast.Load()), same)
+            near = f"main has the same body as `{same.name}` now"
+            yield _Candidate(file, where, same, name, near, shaped=False, target=same.name)
         for scope in file.scopes.values():
             node = scope.node
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not isinstance(node, _DEFINITIONS):
                 continue
             if scope.qualname == ".".join(filter(None, (seed.scope, seed.target))):
-                wrapped = any(self.is_wrapper(file, d) for d in node.decorator_list)
+                wrapped = any(is_wrapper(self.lesson.wrapper, file, d) for d in node.decorator_list)
                 name = ast.copy_location(ast.Name(node.name, ast.Load()), node)
                 others = [ast.unparse(decorator) for decorator in node.decorator_list]
                 known = [line for line in (seed.follows or "").split("\n") if line]
@@ -440,47 +487,6 @@ class _Search:
                 # Decorators run in their order: among others than before, only a person can tell.
                 near = "" if alike else "main decorates it differently"
                 yield _Candidate(file, seed.scope, node, name, near, wrapped, shaped=alike)
-
-    # -- what is wrapped already -------------------------------------------------------------
-
-    def is_wrapper(self, file: FileIndex, node: ast.AST) -> bool:
-        """Tell whether a node is a call of the wrapper, or its name as a decorator."""
-        function = node.func if isinstance(node, ast.Call) else node
-        if isinstance(node, ast.Call) and ast.unparse(function) == "map" and node.args:
-            return self.is_wrapper(file, node.args[0])
-        if not isinstance(function, ast.Name | ast.Attribute):
-            return False
-        wrapper, names = self.lesson.wrapper, self.names(file.path)
-        if wrapper.is_called(names.qualified(function)):
-            return True
-        here = isinstance(function, ast.Name) and function.id in file.module.bindings
-        return here and wrapper.is_defined(file.path, ast.unparse(function))
-
-    def is_wrapped(self, file: FileIndex, node: ast.AST, top: ast.AST) -> bool:
-        """Tell whether a constructor is inside a call of the wrapper, or wrapped further on."""
-        here: ast.AST = node
-        while not isinstance(here, ast.stmt):
-            if here is not node and isinstance(here, ast.Call) and self.is_wrapper(file, here):
-                return True
-            here = file.above[here]
-        return self._rebound(file, here, top)
-
-    def _rebound(self, file: FileIndex, statement: ast.stmt, value: ast.AST) -> bool:
-        """Tell whether another assignment to the same target wraps what this one constructed."""
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        mine = class_or_home(scope_around(file, statement))
-        return any(
-            class_or_home(other.scope) is mine and self.wraps_inside(file, other.value)
-            for target in targets
-            for other in bindings_of(file, ast.unparse(target))
-            if other.value is not None and other.value is not value
-        )
-
-    def wraps_inside(self, file: FileIndex, value: ast.expr) -> bool:
-        """Tell whether an expression calls the wrapper anywhere."""
-        return any(
-            isinstance(node, ast.Call) and self.is_wrapper(file, node) for node in ast.walk(value)
-        )
 
 
 def _same_class(found: _Candidate, seed: Seed) -> bool:

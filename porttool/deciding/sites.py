@@ -19,7 +19,8 @@ class PlacedSeed:
     experiment wrapped there (the element in a comprehension). Where the experiment added a
     statement, `binding` is the one that it goes behind and `value` what that binds. `call` is the
     wrapping in this file's spelling, with `$X` for the value. `moved_from` names the experiment's
-    scope when main constructs the object in another one.
+    scope when main constructs the object in another one. Where nothing on onto constructs what an
+    added statement wraps, `kind` is "statement", and it may go in front of `binding` (`ahead`).
     """
 
     seed: Seed
@@ -33,6 +34,7 @@ class PlacedSeed:
     call: str
     moved_from: str | None = None
     note: str = ""
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

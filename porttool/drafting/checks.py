@@ -48,7 +48,8 @@ def find_checks(quarantine: Quarantine, tree: TreeId, touched: Iterable[str]) ->
         found.append(FoundCheck("mypy", ("mypy",), "pyproject.toml says what mypy checks"))
     modules = [path for path in touched if path.endswith(".py") and path in paths]
     tests = [path for path in paths if _is_test(path)]
-    loading = _loading(quarantine, tree, tests, set(modules))
+    pythonpath = _pythonpath(quarantine, tree, modules)
+    loading = _loading(quarantine, tree, tests, set(modules), pythonpath)
     if loading:
         found.append(
             FoundCheck(
@@ -59,7 +60,7 @@ def find_checks(quarantine: Quarantine, tree: TreeId, touched: Iterable[str]) ->
         )
     folders = {path.split("/", 1)[0] for path in tests if "/" in path}
     test_folder = next((name for name in ("tests", "test") if name in folders), "")
-    return FoundChecks(tuple(found), _pythonpath(quarantine, tree, modules), test_folder)
+    return FoundChecks(tuple(found), pythonpath, test_folder)
 
 
 def _tools(pyproject: bytes | None) -> Mapping[str, Any]:
@@ -76,14 +77,18 @@ def _is_test(path: str) -> bool:
 
 
 def _loading(
-    quarantine: Quarantine, tree: TreeId, tests: list[str], touched: set[str]
+    quarantine: Quarantine,
+    tree: TreeId,
+    tests: list[str],
+    touched: set[str],
+    roots: tuple[str, ...],
 ) -> list[str]:
     """Return the test files that load one of the touched files, however many imports away."""
     if len(tests) > MAX_TESTS:
         words = sorted({PurePosixPath(path).stem for path in touched})
         naming = set(quarantine.grep(tree, words)) if words else set()
         tests = [path for path in tests if path in naming][:MAX_TESTS]
-    modules = Modules(quarantine, tree)
+    modules = Modules(quarantine, tree, roots=roots)
     found = []
     for path in tests:
         try:

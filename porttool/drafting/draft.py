@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from porttool.apply import apply
 from porttool.deciding.decide import place_seeds
 from porttool.deciding.sites import PlacedSeed
 from porttool.drafting.checks import FoundChecks, find_checks
@@ -24,7 +25,7 @@ from porttool.drafting.wrapping import (
     lessons_by_wrapper,
     possible_wrappers,
 )
-from porttool.errors import PlanError, PortError
+from porttool.errors import PlanError, PortError, RepositoryError
 from porttool.experiment import find_experiment
 from porttool.frozen import dataclass
 from porttool.git.commits import TreeId
@@ -63,7 +64,7 @@ class Draft:
 
     `learned` is what is wrapped, the most first; where no known wrapper is among it, `possible` is
     what may be one that porttool does not know. `num_open` is the number of questions that `apply`
-    will ask. `refused` says why onto's sites could not be decided, or nothing be learned.
+    will ask. `refused` says what `apply` refuses, or why nothing could be learned.
     """
 
     name: str
@@ -201,7 +202,8 @@ def draft_port(
         settings = find_settings(quarantine, tree, plan, proposal.switch)
         if is_loaded(proposal.switch) and not settings.chosen:
             proposal = instead_of_loaded(proposal)
-        return replace(draft, proposal=proposal, settings=settings)
+        draft = replace(draft, proposal=proposal, settings=settings)
+    return _tried(repo, plan, draft, progress)
 
 
 def _plan(
@@ -246,3 +248,31 @@ def _seen(bench: Workbench, lesson: Lesson) -> _Seen:
         where = f" ({error.where})" if error.where else ""
         return _Seen(placed, sources, bench.experiment.parent_tree, refused=f"{error.what}{where}")
     return _Seen(decided.placed, decided.sources, decided.base, len(decided.asks))
+
+
+def _tried(repo: Repository, plan: Plan, draft: Draft, progress: Progress) -> Draft:
+    """Return the draft with what `apply --dry-run` says of it: nothing guesses that better."""
+    if draft.proposal is None:
+        return draft
+    switch = draft.proposal.switch
+    if draft.settings.chosen:
+        switch = switch.model_copy(update={"yaml": draft.settings.chosen})
+    progress("trying it")
+    try:
+        repo.identity()
+    except RepositoryError:
+        return draft  # it could commit nothing here, whatever the plan is
+    try:
+        applied = apply(
+            repo,
+            plan.model_copy(update={"switch": switch, "digest": "draft"}),
+            onto=draft.origin.onto,
+            dry_run=True,
+            progress=lambda step: None,
+        )
+    except PortError as error:
+        what = error.what.removesuffix("; no branch was made")
+        told = (error.where, what, error.why)
+        return replace(draft, refused=": ".join(part for part in told if part))
+    refused = "" if applied.outcome in ("dry-run", "asked") else applied.message.splitlines()[0]
+    return replace(draft, num_open=len(applied.report.asks), refused=refused)

@@ -101,13 +101,17 @@ def propose_switch(
         ]
         if not any(_is_taken(read) for read in reads):
             break
-    found = [read for read in reads if isinstance(read, SwitchRead)]
-    usable = [read for read in found if _flat_form(read, name) is not None]
     doubts = [
         f"{place.line}: {'; '.join(read.reasons)}"
         for place, read in zip(places, reads, strict=True)
         if isinstance(read, Unclear)
     ]
+    reads = [
+        _likeliest(around[place.source.path], place, name, read)
+        for place, read in zip(places, reads, strict=True)
+    ]
+    found = [read for read in reads if isinstance(read, SwitchRead)]
+    usable = [read for read in found if _flat_form(read, name) is not None]
     if not usable:
         return _environment(name, places, reads, doubts)
     kinds = Counter((read.idiom, read.declared_in) for read in usable)
@@ -137,6 +141,22 @@ def propose_switch(
     also = ("this setting is there already, and off",) if chosen.declared else ()
     why = f"{where}, read as `{chosen.expression}` at {seen}"
     return Proposal(flat, why, (*also, *doubts))
+
+
+def _likeliest(
+    around: Neighbours, place: _Place, name: str, read: SwitchRead | Unclear | None
+) -> SwitchRead | Unclear | None:
+    """Return what several settings in scope are narrowed down to, by which declare what they hold.
+
+    A parser or a class says what there is; a dict that was loaded from a file does not.
+    """
+    if not isinstance(read, Unclear):
+        return read
+    path, node = place.source.path, place.node
+    named = [read_switch(around, path, node, name, text) for text in read.choices]
+    declaring = [one for one in named if isinstance(one, SwitchRead) and one.declared_in]
+    holders = Counter(one.declared_in for one in declaring)
+    return declaring[0] if len(holders) == len(declaring) == 1 else read
 
 
 def _first_of_each_function(places: Iterable[_Place]) -> list[_Place]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from porttool.drafting.draft import Draft
@@ -106,6 +107,11 @@ def _switch(draft: Draft) -> Iterator[str]:
     yield f"{LOOK}{_word(proposal.why)}."
     for doubt in proposal.doubts:
         yield f"# {_word(doubt)}."
+    if draft.refused:
+        onto = _word(draft.origin.onto)
+        yield from _folded(f"{LOOK}apply will stop: {_word(draft.refused)}.")
+        yield f"# Change that on {onto}, and commit it. Or leave `switch` out: then apply goes on,"
+        yield "# and what the experiment does is always on."
     yield "switch:"
     if isinstance(proposal.switch, SwitchPlan):
         yield from _nested(proposal.switch)
@@ -218,6 +224,10 @@ def _command(words: Sequence[str]) -> Iterator[str]:
     yield "      command:"
     for word in words:
         yield f"        - {_scalar(word)}"
+
+
+def _folded(comment: str) -> list[str]:
+    return textwrap.wrap(comment, 100, subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _look(words: str) -> str:

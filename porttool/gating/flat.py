@@ -42,8 +42,9 @@ def planned_settings(sources: Sources, switch: FlatSwitch) -> Settings | None:
         raise _not_there(source, switch, [], found.why)
     fits = found is not None and found.idiom == switch.idiom
     if not fits or found is None:
-        why = f"it is {found.idiom}" if found is not None else None
-        raise _not_there(source, switch, sorted(bound_names(source.tree.body)), why)
+        idiom = found.idiom if found is not None else None
+        why = f"it is {idiom}" if idiom else None
+        raise _not_there(source, switch, sorted(bound_names(source.tree.body)), why, idiom=idiom)
     return found
 
 
@@ -96,14 +97,25 @@ def _planned_binding(sources: Sources, source: Source, switch: FlatSwitch) -> Or
     return None
 
 
-def _not_there(source: Source, switch: FlatSwitch, names: list[str], why: str | None) -> PlanError:
+def _not_there(
+    source: Source,
+    switch: FlatSwitch,
+    names: list[str],
+    why: str | None,
+    *,
+    idiom: str | None = None,
+) -> PlanError:
     near = difflib.get_close_matches(switch.root or "", names, n=1, cutoff=0.5)
     what = f"{switch.root} is" if switch.root else "there is"
     return PlanError(
         f"switch.root: {what} no {switch.idiom} that could declare a switch in {source.path}",
         where=f"{source.path} (switch.root in port.yaml)",
         why=why or f"the names there are {', '.join(names) or 'none'}",
-        next=f"write root: {near[0]}" if near else "correct switch.idiom, module or root",
+        next=f"write idiom: {idiom}"
+        if idiom is not None
+        else f"write root: {near[0]}"
+        if near
+        else "correct switch.idiom, module or root",
     )
 
 
@@ -145,20 +157,29 @@ def read_flat(
     if found is None:
         return Unclear((f"no settings that could hold `{switch.name}` are in scope",))
     if isinstance(found, Unclear):
-        return found
+        # Of several settings in scope, the plan's are meant, where one of them alone is those.
+        named = (read_switch(sources, path, node, switch.name, text) for text in found.choices)
+        fits = [one for one in named if isinstance(one, SwitchRead) and not _misfit(one, switch)]
+        return fits[0] if len(fits) == 1 else found
+    misfit = _misfit(found, switch)
+    return Unclear((misfit,)) if misfit else found
+
+
+def _misfit(found: SwitchRead, switch: FlatSwitch) -> str:
+    """Return why settings are not those of the plan, "" where they are."""
     holder = found.declared_in
     if found.idiom != switch.idiom:
-        return Unclear((f"`{found.expression}` is of the kind {found.idiom}, not {switch.idiom}",))
+        return f"`{found.expression}` is of the kind {found.idiom}, not {switch.idiom}"
     if (holder is None) != (switch.module is None):
         where = holder.path if holder is not None else "no Python file"
-        return Unclear((f"what declares `{found.expression}` is {where}, not {switch.module}",))
+        return f"what declares `{found.expression}` is {where}, not {switch.module}"
     if holder is not None:
         named = switch.root is None or holder.name == switch.root or switch.idiom == "absl"
         if holder.path != switch.module or not named:
             place = f"{holder.name} in {holder.path}"
             planned = f"{switch.root or switch.idiom} in {switch.module}"
-            return Unclear((f"`{found.expression}` is declared by {place}, not by {planned}",))
-    return found
+            return f"`{found.expression}` is declared by {place}, not by {planned}"
+    return ""
 
 
 def _environment(source: Source, node: ast.AST, switch: FlatSwitch) -> SwitchRead:

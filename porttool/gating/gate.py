@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections.abc import Mapping, Sequence
 
+from porttool.deciding.edits import respelled_statement
 from porttool.deciding.sites import Decision, PlacedSeed, site_key
 from porttool.frozen import dataclass
 from porttool.gating.config_scope import Unclear, config_expression, config_spellings
@@ -21,25 +21,28 @@ from porttool.gating.placement import common_block, leave_loops, room_for_guard,
 from porttool.gating.rebinding import (
     Rebinding,
     Wrap,
+    added_lines,
+    as_written,
+    call_text,
     fresh_name,
     guards,
+    plain_call,
     rebinding_line,
-    stages,
+    safely_imported,
+    shape_of,
 )
 from porttool.learning.lesson import Lesson
-from porttool.learning.seeds import mapped_call
 from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
 from porttool.proving.fold import GATED_FORMS
 from porttool.proving.patterns import plain_reads
 from porttool.source.imports import import_module, import_names
 from porttool.source.inserts import insert_definition
-from porttool.source.layout import DEFAULT_LINE_LENGTH, bracketed, exploded
+from porttool.source.layout import DEFAULT_LINE_LENGTH, exploded
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.scopes import Function, bound_names, identifiers, local_names
 from porttool.source.syntax import (
     Names,
     Source,
-    Span,
     TextEdit,
     indent_of,
     line_start,
@@ -47,10 +50,10 @@ from porttool.source.syntax import (
     same_tree,
     span_of,
     statement_span,
-    text_of,
 )
 
-_RECEIVER = "__receiver"
+Runs = Function | ast.Module  # what runs a statement
+
 # How calls start that wrap what is in a container, and not the container itself.
 _ELEMENTWISE = ("[", "{", "list(")
 
@@ -94,9 +97,12 @@ def gate_edits(
     the files among which a flat switch's settings are looked for.
     """
     gate = _Gate(source, switch, lesson, line_length, sources or {source.path: source})
-    groups: dict[ast.AST, list[_Item]] = {}
+    groups: dict[Runs, list[_Item]] = {}
     for seed in placed:
         try:
+            if seed.kind == "statement" or gate.decorates_at_import(seed):
+                gate.added(seed)
+                continue
             function, item = gate.locate(seed)
         except _Ask as question:
             gate.ask(seed, str(question))
@@ -105,8 +111,7 @@ def gate_edits(
             groups.setdefault(function, []).append(item)
     gate.with_options |= any(item.wrap.options for items in groups.values() for item in items)
     for function, items in groups.items():
-        if isinstance(function, Function):
-            gate.function(function, items)
+        gate.function(function, items)
     return tuple(gate.edits), tuple(gate.asks)
 
 
@@ -125,6 +130,7 @@ class _Gate:
         self._sources = sources
         self._switch = switch
         self._wrapper = lesson.wrapper
+        self._imports = lesson.imports
         self._width = line_length
         self._above = parents(source.tree)
         self._names = Names(source.tree)
@@ -161,23 +167,80 @@ class _Gate:
             )
         )
 
-    def locate(self, seed: PlacedSeed) -> tuple[ast.AST, _Item | None]:
+    def locate(self, seed: PlacedSeed) -> tuple[Runs, _Item | None]:
         """Find a seed's function, statement and value; no item where it is gated already."""
         binding = self._statements.get(seed.binding)
         if binding is None:
             raise _Ask("the statement that binds it is not where it was found")
-        if seed.kind in ("decorator", "statement"):
+        if seed.kind == "decorator":
             raise _Ask(f"a seed of the kind {seed.kind} has no value that could be left plain")
-        function: ast.AST = binding
-        while function in self._above and not isinstance(function, Function):
-            function = self._above[function]
-        if not isinstance(function, Function):
-            raise _Ask("it runs at import, before there is a config")
+        function = self._function_around(binding)
         value = self._value(seed, function)
         binding = self._built_by(value, seed, binding)
         if self._is_gated(function, seed.target, value):
             return function, None
         return function, _Item(seed, binding, value, self._wrap(seed))
+
+    def _function_around(self, binding: ast.stmt) -> Runs:
+        """Return the function that runs a statement; the module where that can read the switch."""
+        here: ast.AST = binding
+        while here in self._above and not isinstance(here, Function):
+            here = self._above[here]
+        if isinstance(here, ast.Module) and isinstance(self._switch, FlatSwitch):
+            return here
+        if not isinstance(here, Function):
+            raise _Ask("it runs at import, before there is a config")
+        return here
+
+    def decorates_at_import(self, seed: PlacedSeed) -> bool:
+        """Tell whether a seed is the only decorator, and the switch can be read where it stands."""
+        node = self._statements.get(seed.binding)
+        alone = isinstance(node, Function) and not node.decorator_list
+        by_environment = isinstance(self._switch, FlatSwitch) and self._switch.idiom == "env"
+        return seed.kind == "decorator" and alone and by_environment
+
+    def added(self, seed: PlacedSeed) -> None:
+        """Put a statement that the experiment added behind the switch, where it stands there."""
+        binding = self._statements.get(seed.binding)
+        text = seed.seed.statement
+        if seed.kind == "decorator":
+            text = f"{seed.target} = {seed.call.replace('$X', seed.target or '')}"
+        if binding is None or text is None:
+            raise _Ask("the statement next to which it is added is not where it was found")
+        function = self._function_around(binding)
+        reading = self._reading(function, binding)
+        if not isinstance(reading, _Reading):
+            return self.ask(seed, *reading)
+        at = seed.binding.start if seed.ahead else seed.binding.end
+        behind = self._source.text[:at]
+        if seed.binding.start and not behind[: seed.binding.start].endswith(("\n", "\r")):
+            raise _Ask(f"line {binding.lineno} holds several statements")
+        if binding.lineno < reading.from_line + seed.ahead:
+            raise _Ask(f"`{reading.test}` is not there yet behind line {binding.lineno}")
+        indent = indent_of(self._source, binding)
+        inner, lines = f"{indent}    ", [f"{indent}if {reading.test}:"]
+        star = self._options_first(lines, inner, identifiers(function), reading)
+        text = respelled_statement(text.strip("\n"), seed)
+        last, options = self._wrapper.callee.rpartition(".")[2], self._switch.options
+        body = added_lines(text, last, options, star, indent=inner, width=self._width)
+        if body is None:
+            raise _Ask(f"the config's options cannot go into `{text.splitlines()[0]}`")
+        opening = "" if behind.endswith(("\n", "\r")) or not behind else "\n"
+        if seed.kind == "decorator":
+            opening += "\n" if indent else "\n\n"
+        self.edits.append(TextEdit(at, at, opening + "\n".join([*lines, *body]) + "\n"))
+
+    def _options_first(
+        self, lines: list[str], indent: str, taken: set[str], reading: _Reading
+    ) -> tuple[str, ...]:
+        """Add the line that collects the config's options; return what hands them on."""
+        if not self._switch.options:
+            return ()
+        stem = self._wrapper.callee.rpartition(".")[2]
+        names = (f"{stem}_kwargs", f"{stem}_options", f"{stem}_arguments")
+        name = fresh_name(names, taken | self._module_names | set(dir(builtins)))
+        lines.append(exploded(f"{name} = dict(", self._options(reading), ")", indent=indent))
+        return (f"**{name}",)
 
     def _built_by(self, value: ast.expr, seed: PlacedSeed, behind: ast.stmt) -> ast.stmt:
         """Return the statement that builds a value; the experiment may wrap it further on."""
@@ -189,13 +252,13 @@ class _Gate:
             raise _Ask(f"line {line} uses it ahead of the place where the experiment wraps it")
         return built
 
-    def _value(self, seed: PlacedSeed, function: Function) -> ast.expr:
+    def _value(self, seed: PlacedSeed, function: Runs) -> ast.expr:
         for node in walk(function):
             if isinstance(node, ast.expr) and span_of(self._source, node) == seed.value:
                 return node
         raise _Ask("the value that it wraps is not an expression of its own")
 
-    def _is_gated(self, function: Function, target: str | None, value: ast.expr) -> bool:
+    def _is_gated(self, function: Runs, target: str | None, value: ast.expr) -> bool:
         """Tell whether the wrapper is called on the object behind the gate already."""
         for node in walk(function):
             if not isinstance(node, ast.If | ast.IfExp) or not self._reads_gate(node.test):
@@ -233,27 +296,15 @@ class _Gate:
 
     def _wrap(self, seed: PlacedSeed) -> Wrap:
         """Read the wrapping call; raises _Ask where the config's options cannot go into it."""
-        tree = ast.parse(seed.call.replace("$X", _RECEIVER), mode="eval").body
-        if isinstance(tree, ast.ListComp) and ast.unparse(tree.generators[0].iter) == _RECEIVER:
-            element = ast.unparse(tree.generators[0].target)
-            tree = ast.parse(
-                re.sub(rf"\b{element}\b", _RECEIVER, ast.unparse(tree.elt)), mode="eval"
-            ).body
-        if isinstance(tree, ast.DictComp) and isinstance(tree.generators[0].target, ast.Tuple):
-            element = ast.unparse(tree.generators[0].target.elts[-1])
-            every = ast.unparse(tree.generators[0].iter) == f"{_RECEIVER}.items()"
-            text = re.sub(rf"\b{element}\b", _RECEIVER, ast.unparse(tree.value))
-            tree = ast.parse(text, mode="eval").body if every else tree
-        mapped = mapped_call(tree)
-        if mapped is not None and ast.unparse(mapped[1]) == _RECEIVER:
-            tree = ast.Call(mapped[0], [mapped[1]], [])
-        if not isinstance(tree, ast.Call) or [ast.unparse(a) for a in tree.args] != [_RECEIVER]:
+        tree = plain_call(seed.call)
+        if tree is None:
             raise _Ask(f"`{seed.call}` is not a plain call of the wrapper")
         if any(word.arg is None for word in tree.keywords):
             raise _Ask(f"the options behind ** in `{seed.call}` cannot be seen")
         name = ast.unparse(tree.func).partition(".")[0]
-        if not self._names.binds(name, self._statements[seed.binding]):
-            raise _Ask(f"`{name}` means nothing in this file, and importing it may do something")
+        bound = self._names.binds(name, self._statements[seed.binding])
+        if not bound and name not in safely_imported(self._source, seed):
+            raise _Ask(self._not_imported(ast.unparse(tree.func)))
         options = []
         for word in tree.keywords:
             if word.arg in self._switch.options:
@@ -264,12 +315,20 @@ class _Gate:
                 )
             if not plain_reads(walk(word.value)):
                 raise _Ask(f"the option `{ast.unparse(word)}` is computed at the call")
-            options.append(ast.unparse(word))
+            options.append(as_written(seed.call, word))
         return Wrap(ast.unparse(tree.func), tuple(options))
 
-    def function(self, function: Function, items: list[_Item]) -> None:
+    def _not_imported(self, callee: str) -> str:
+        """Return why a wrapper that only the experiment imports cannot be gated."""
+        here = [one.statement for one in self._imports if one.path == self._source.path]
+        there = [text for text in here if bound_names(ast.parse(text).body) & {*callee.split(".")}]
+        why = "is not imported in this file, and importing it may do something, on or off"
+        return f"`{callee}` {why}" + (f"; with `{there[0]}` on onto it could" if there else "")
+
+    def function(self, function: Runs, items: list[_Item]) -> None:
         """Gate the seeds of one function."""
-        reading = self._reading(function, items)
+        first = min((item.binding for item in items), key=lambda node: node.lineno)
+        reading = self._reading(function, first)
         if not isinstance(reading, _Reading):
             for item in items:
                 self.ask(item.placed, *reading)
@@ -295,10 +354,9 @@ class _Gate:
             inside = [item for r, group in rebindings if r in group_of_guard for item in group]
             self._guard(function, group_of_guard, inside, reading)
 
-    def _reading(self, function: Function, items: list[_Item]) -> _Reading | tuple[str, ...]:
+    def _reading(self, function: Runs, first: ast.stmt) -> _Reading | tuple[str, ...]:
         """Return how a function reads the switch, or why nobody can tell."""
         if isinstance(self._switch, FlatSwitch):
-            first = min((item.binding for item in items), key=lambda node: node.lineno)
             found = read_flat(self._sources, self._source.path, first, self._switch)
             if not isinstance(found, SwitchRead):
                 return found.reasons
@@ -311,6 +369,7 @@ class _Gate:
                 if edit not in self.edits:
                     self.edits.append(edit)
             return _Reading(found.expression, found.from_line)
+        assert isinstance(function, Function)  # see `_function_around`
         config = config_expression(self._source, function, self._switch)
         if isinstance(config, Unclear):
             return config.reasons
@@ -323,7 +382,8 @@ class _Gate:
     ) -> Rebinding | None:
         """Return how a guard re-binds a target; None where only the call form can do it."""
         wraps = {item.wrap for item in group}
-        shapes = {self._shape(target, item, group) for item in group}
+        values = {item.value for item in group}
+        shapes = {shape_of(target, i.placed.seed, i.binding, i.value, values) for i in group}
         if len(wraps) != 1 or len(shapes) != 1 or None in shapes:
             return None
         shape = shapes.pop() or ""
@@ -343,42 +403,9 @@ class _Gate:
         room = room_for_guard(block, max(places), target, owner)
         return Rebinding(target, shape, wraps.pop(), block, room.best, room.last)
 
-    def _shape(self, target: str, item: _Item, group: list[_Item]) -> str | None:
-        """Return what kind of thing the target is bound to at a seed, None if no guard fits."""
-        binding, value = item.binding, item.value
-        if isinstance(binding, ast.Expr) and isinstance(binding.value, ast.Call):
-            call = binding.value
-            appended = ast.unparse(call.func) == f"{target}.append" and call.args == [value]
-            return "list" if appended else None
-        if isinstance(binding, ast.Assign) and len(binding.targets) == 1:
-            bound: ast.expr = binding.targets[0]
-        elif isinstance(binding, ast.AnnAssign):
-            bound = binding.target
-        else:
-            return None
-        if ast.unparse(bound) != target:
-            return None
-        whole = binding.value
-        if item.placed.seed.call.startswith(("[", "list(")):
-            # A loop wraps in place: only where a plain list is bound is a new one the same.
-            loop = (item.placed.seed.statement or "").startswith("for ")
-            return None if loop and not isinstance(whole, ast.ListComp | ast.List) else "list"
-        if item.placed.seed.call.startswith("{"):
-            return "dict" if isinstance(whole, ast.DictComp | ast.Dict) else None
-        values = {other.value for other in group}
-        if whole is not None and stages(whole) & values:
-            return "object"
-        if isinstance(whole, ast.ListComp | ast.List):
-            elements = [whole.elt] if isinstance(whole, ast.ListComp) else whole.elts
-            return "list" if all(stages(element) & values for element in elements) else None
-        if isinstance(whole, ast.DictComp | ast.Dict):
-            elements = [whole.value] if isinstance(whole, ast.DictComp) else whole.values
-            return "dict" if all(stages(element) & values for element in elements) else None
-        return None
-
     def _guard(
         self,
-        function: Function,
+        function: Runs,
         rebindings: list[Rebinding],
         items: list[_Item],
         reading: _Reading,
@@ -399,18 +426,11 @@ class _Gate:
             return
         for item in items:
             self._unwrap(item)
-        taken = local_names(function) | self._module_names
-        indent = indent_of(self._source, behind)
+        local = local_names(function) if isinstance(function, Function) else set()
+        taken, indent = local | self._module_names, indent_of(self._source, behind)
         lines = [f"{indent}if {reading.test}:"]
         inner = indent + "    "
-        star: tuple[str, ...] = ()
-        if self._switch.options:
-            used = taken | identifiers(function) | set(dir(builtins))
-            stem = self._wrapper.callee.rpartition(".")[2]
-            name = fresh_name((f"{stem}_kwargs", f"{stem}_options", f"{stem}_arguments"), used)
-            options = self._options(reading)
-            lines.append(exploded(f"{name} = dict(", options, ")", indent=inner))
-            star = (f"**{name}",)
+        star = self._options_first(lines, inner, taken | identifiers(function), reading)
         lines += [
             rebinding_line(rebinding, star, inner, taken, self._width) for rebinding in rebindings
         ]
@@ -450,30 +470,11 @@ class _Gate:
         outer = span_of(self._source, item.value)
         inner = self._inner(item)
         kept = outer if inner is None else span_of(self._source, inner)
-        head, tail = self._call_text(item, kept, options, reading.test)
+        arguments = (item.wrap.callee, reading.test, *options)
+        parts = (item.value, item.binding, kept)
+        head, tail = call_text(self._source, parts, self._helper, arguments, self._width)
         self.edits.append(TextEdit(outer.start, kept.start, head))
         self.edits.append(TextEdit(kept.end, outer.end, tail))
-
-    def _call_text(self, item: _Item, kept: Span, options: list[str], test: str) -> tuple[str, str]:
-        """Return what goes in front of the value and behind it, broken as a formatter would."""
-        value = self._source.text[kept.start : kept.end]
-        arguments = [item.wrap.callee, value, test, *options]
-        start = line_start(self._source, span_of(self._source, item.value).start)
-        statement = text_of(self._source, item.binding)
-        lead = self._source.text[start : span_of(self._source, item.value).start]
-        alone = statement.endswith(text_of(self._source, item.value)) and "\n" not in value
-        if alone and isinstance(item.binding, ast.Return | ast.Assign | ast.AnnAssign):
-            indent = indent_of(self._source, item.binding)
-            opening = lead.removeprefix(indent) + f"{self._helper}("
-            # A stand-in of the value's width: the value itself may occur in other arguments.
-            arguments[1] = "\0" * len(value)
-            laid = bracketed(opening, arguments, ")", indent=indent, width=self._width)
-            before, _, after = laid[len(lead) :].partition(arguments[1])
-            return before, after
-        return (
-            f"{self._helper}({item.wrap.callee}, ",
-            f", {', '.join(arguments[2:])})",
-        )
 
     def _gate_function(self) -> str:
         """Return the name of the file's gate function, inserting it where there is none."""

@@ -5,6 +5,7 @@ The report of a port lies beside it as a git note, in the same transaction as th
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -44,11 +45,18 @@ class RefCheckedOut(RepositoryError):
     def __init__(self, ref: str, folder: str) -> None:
         self.ref = ref
         self.folder = folder
+        at, branch = shlex.quote(folder), shlex.quote(ref.removeprefix("refs/heads/"))
+        gone = not os.path.isdir(folder)
         super().__init__(
             f"{ref} is checked out, so it is not moved",
             where=folder,
-            why="its working tree would look as if you had undone the new commits",
-            next=f"git -C {shlex.quote(folder)} switch --detach",
+            why="that working tree is gone, and git still counts it"
+            if gone
+            else "its working tree would look as if you had undone the new commits",
+            next="git worktree prune, then the same command again"
+            if gone
+            else f"git -C {at} switch --detach, then the same command again; and back with: "
+            f"git -C {at} switch {branch}",
         )
 
 

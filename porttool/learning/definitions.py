@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from porttool.errors import NeedsPerson
-from porttool.learning.lesson import Helper, ImportEdit, Lesson
+from porttool.learning.lesson import Helper, ImportEdit, Lesson, is_name_of
 from porttool.learning.rewriting import names_of
 from porttool.learning.spelling import way_to_write
 from porttool.source.imports import Extended, bring_imports
@@ -169,16 +169,9 @@ def _takes(
 
 def helpers_at_home(source: Source, lesson: Lesson, called: Iterable[str]) -> list[str]:
     """Return the helpers among some names that live in a file, however others import them."""
-    found = []
-    for helper in lesson.helpers:
-        home = _dotted_path(helper.path)
-        for name in called if helper.path == source.path else ():
-            module = name.split(".")[:-1]
-            imported = bool(module) and home[-len(module) :] == module
-            last = name.rpartition(".")[2]
-            if name == helper.name or (imported and last == helper.name):
-                found.append(helper.name)
-    return list(dict.fromkeys(found))
+    names = tuple(called)
+    home = [helper for helper in lesson.helpers if helper.path == source.path]
+    return [one.name for one in home if any(is_name_of(one, name) for name in names)]
 
 
 def _with_needs(needed: Iterable[str], helpers: Mapping[str, Helper]) -> list[str]:
@@ -203,22 +196,37 @@ def _existing_name(source: Source, lesson: Lesson, name: str, names: Names) -> l
         spelled = [pair for rule in lesson.rules for pair in rule.spelled]
         way = way_to_write(names, name, source.tree, spelled)
         return [way.statement] if way.statement else []
-    if names.binds(name, source.tree):
-        return []
-    brought = _brought(source, lesson, name)
-    if brought is not None:
-        return [brought]
     homes = {
         example.path for rule in lesson.rules if name in rule.requires for example in rule.examples
     }
     homes |= {seed.path for seed in lesson.seeds if name in seed.requires}
+    if names.binds(name, source.tree):
+        if homes and source.path not in homes:
+            _refuse_another(source, name, homes)
+        return []
+    brought = _brought(source, lesson, name)
+    if brought is not None:
+        return [brought]
     if len(homes) == 1 and source.path not in homes:
-        return [_import_from(source, homes.pop(), name)]
+        return [_import_from(source, homes.pop(), name, lesson)]
     raise NeedsPerson(
         f"{source.path} needs {name}, which it does not define or import",
         where=source.path,
         next=f"import {name} there on the branch that it is ported to, then run the port again",
     )
+
+
+def _refuse_another(source: Source, name: str, homes: Collection[str]) -> None:
+    """Refuse a file that defines by itself what the experiment's files have by that name."""
+    for statement in source.tree.body:
+        if isinstance(statement, _Function) and statement.name == name:
+            raise NeedsPerson(
+                f"{source.path} has a function {name} of its own, not the one of {min(homes)}",
+                where=f"{source.path}:{line_of(statement)}",
+                why="the experiment's rewrite calls the latter by that name",
+                next=f"rename one of the two, or import {name} from {min(homes)}, on the branch "
+                "that it is ported to",
+            )
 
 
 def _present(source: Source, helper: Helper, names: Names) -> bool:
@@ -293,7 +301,7 @@ def _imported(source: Source, lesson: Lesson, helper: Helper, names: Names) -> l
     own = any(added.path == source.path for added in lesson.imports)
     if brought is not None and (own or not _reads_from(source, helper.path)):
         return [brought]
-    return [_import_from(source, helper.path, name)]
+    return [_import_from(source, helper.path, name, lesson)]
 
 
 def _may_bring(source: Source, statement: ast.stmt, home: str) -> bool:
@@ -314,12 +322,12 @@ def _brought(source: Source, lesson: Lesson, name: str) -> str | None:
     return None
 
 
-def _import_from(source: Source, home: str, name: str) -> str:
+def _import_from(source: Source, home: str, name: str, lesson: Lesson) -> str:
     """Return an import from the file at `home`, spelled as this file spells that one."""
     there = _reads_from(source, home)
     if there is not None:
         return f"from {'.' * there.level}{there.module or ''} import {name}"
-    return f"from {_module_name(source, home)} import {name}"
+    return f"from {_module_name(source, home, lesson)} import {name}"
 
 
 def _reads_from(source: Source, home: str) -> ast.ImportFrom | None:
@@ -346,15 +354,16 @@ def resolves(source: Source, statement: ast.ImportFrom, home: str) -> bool:
     return bool(module) and target[-len(module) :] == module
 
 
-def _module_name(source: Source, home: str) -> str:
-    """Spell the module at `home` the way this file spells its neighbours."""
+def _module_name(source: Source, home: str, lesson: Lesson) -> str:
+    """Spell the module at `home` the way this file spells its neighbours, else as onto has it."""
     target = _dotted_path(home)
     here = list(PurePosixPath(source.path).parent.parts)
     imports = [node for node in source.tree.body if isinstance(node, ast.ImportFrom)]
-    if any(node.level for node in imports):
-        shared = 0
-        while shared < min(len(here), len(target) - 1) and here[shared] == target[shared]:
-            shared += 1
+    shared = 0
+    while shared < min(len(here), len(target) - 1) and here[shared] == target[shared]:
+        shared += 1
+    # A package that the two do not share is out of reach of a relative import.
+    if any(node.level for node in imports) and (shared or here == target[:-1]):
         return "." * (len(here) - shared + 1) + ".".join(target[shared:])
     modules = [node.module for node in imports if node.module]
     modules += [
@@ -367,6 +376,9 @@ def _module_name(source: Source, home: str) -> str:
         root = module.partition(".")[0]
         if root in target[:-1]:
             return ".".join(target[target.index(root) :])
+    for path, there, name in lesson.modules:
+        if (path, there) == (source.path, home):
+            return name
     if here == target[:-1] == []:
         return target[-1]
     raise NeedsPerson(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from porttool.errors import CannotLearn, UnparsableSource
 from porttool.learning.change import Change, ChangedFile
-from porttool.learning.definitions import helper_edits
+from porttool.learning.definitions import helper_edits, helper_from
 from porttool.learning.lesson import (
+    NEW_FILE,
     Example,
     Helper,
     Hunk,
@@ -26,9 +27,10 @@ from porttool.learning.lesson import (
     Seed,
     Step,
     Wrapper,
+    is_name_of,
 )
-from porttool.learning.naming import under_one_name
-from porttool.learning.neutral import Definitions, for_gated_port, neutral_form
+from porttool.learning.naming import imported_on, under_one_name
+from porttool.learning.neutral import Definitions
 from porttool.learning.replay import check_replay, moved, replay
 from porttool.learning.rewriting import (
     duplicates_receiver,
@@ -40,12 +42,14 @@ from porttool.learning.rewriting import (
 from porttool.learning.rules import PatternKey, merged_rules, pattern_key
 from porttool.learning.seeds import wrapping_functions
 from porttool.learning.understand import parsed, read_change
+from porttool.learning.unwrapping import for_gated_port, neutral_form
 from porttool.source.expressions import one_line
 from porttool.source.imports import flat_lines
 from porttool.source.nodes import nodes_of, walk
 from porttool.source.pieces import comments
 from porttool.source.scopes import top_level_name
 from porttool.source.syntax import (
+    Source,
     TextEdit,
     apply_edits,
     line_at,
@@ -109,8 +113,15 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
             files.append(
                 read_change(path, old, new, wrapper, definitions=definitions, wrapping=wrapping)
             )
-    files = under_one_name(files)
-    rules, named = merged_rules(files, definitions, wrapper)
+    new_files = [
+        parsed(path, experiment[path], "the experiment's side")
+        for path in touched
+        if path.endswith(".py") and path not in parent and path not in foreign
+    ]
+    sources = [*new_files, *(file.new.source for file in files)]
+    files = under_one_name([_imported_on(file, sources) for file in files])
+    brought = tuple(imported_on(helper, sources) for helper in _brought(new_files))
+    rules, named = merged_rules(files, definitions, wrapper, brought)
     if rules and not any(change.seeds for file in files for change in file.changes):
         _refuse_another_wrapper(files)
     seeds: list[Seed] = []
@@ -127,7 +138,7 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
         wrapper=wrapper,
         rules=rules,
         seeds=tuple(seeds),
-        helpers=tuple(change.helper for _, change in changes if change.helper),
+        helpers=_helpers((change.helper for _, change in changes if change.helper), rules, seeds),
         imports=tuple(
             ImportEdit(file.path, statement, *_extended(file, change))
             for file, change in changes
@@ -138,9 +149,30 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
         touched=touched,
         negatives=tuple(_negatives(files, rules)),
         steps=tuple(steps),
+        brought=brought,
     )
     lost = _lost_comments(replay(lesson, parent), experiment, [file.path for file in files])
     return replace(lesson, hunks=(*lesson.hunks, *lost))
+
+
+def _helpers(
+    found: Iterable[Helper], rules: Iterable[Rule], seeds: Iterable[Seed]
+) -> tuple[Helper, ...]:
+    """Return helpers that know whether anything that was learned calls them, through others too."""
+    helpers = tuple(found)
+    names = {name for rule in rules for name in rule.requires}
+    names |= {name for seed in seeds for name in seed.requires}
+    called = {one for one in helpers if any(is_name_of(one, name) for name in names)}
+    while (
+        more := {
+            one
+            for one in helpers
+            if any(one.path == user.path and one.name in user.needs for user in called)
+        }
+        - called
+    ):
+        called |= more
+    return tuple(replace(one, free=one not in called) for one in helpers)
 
 
 def _extended(file: ChangedFile, change: Change) -> tuple[str, str] | tuple[()]:
@@ -200,6 +232,25 @@ def _definitions(experiment: Files, touched: Iterable[str]) -> Definitions:
     return found
 
 
+def _imported_on(file: ChangedFile, sources: Sequence[Source]) -> ChangedFile:
+    """Return a changed file whose helpers know the files that others can import them from."""
+    changes = (
+        replace(change, helper=imported_on(change.helper, sources)) if change.helper else change
+        for change in file.changes
+    )
+    return replace(file, changes=tuple(changes))
+
+
+def _brought(sources: Iterable[Source]) -> Iterator[Helper]:
+    """Yield the definitions at the top level of files that the experiment adds."""
+    for source in sources:
+        names = [top_level_name(statement) for statement in source.tree.body]
+        added = frozenset(name for name in names if name)
+        for name, statement in zip(names, source.tree.body, strict=True):
+            if name is not None and not isinstance(statement, ast.ClassDef):
+                yield helper_from(source, None, statement, added)
+
+
 def _is_foreign(path: str, parent: Files, experiment: Files, wrapper: Wrapper) -> bool:
     """Tell whether a file was no Python for this interpreter before the experiment either.
 
@@ -222,7 +273,7 @@ def _parses(path: str, data: bytes) -> bool:
 
 
 def _whole_file(path: str, old: bytes | None, new: bytes | None, foreign: Collection[str]) -> Hunk:
-    by = "a new file" if old is None else "a deleted file" if new is None else "not a Python file"
+    by = NEW_FILE if old is None else "a deleted file" if new is None else "not a Python file"
     if path in foreign:
         by = "it does not parse: carried over as text"
     return Hunk(path, 0 if old is None else 1, 0 if new is None else 1, "", "", "residual", by)

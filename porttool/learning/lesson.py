@@ -10,6 +10,7 @@ call's arguments (possibly none). Names that a file imports are written out in f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Literal
 
 from porttool.frozen import dataclass
@@ -29,12 +30,14 @@ __all__ = [
     "SeedKind",
     "Step",
     "Wrapper",
+    "is_name_of",
 ]
 
 SeedKind = Literal[
     "object", "list", "dict", "return", "rebind", "argument", "statement", "decorator"
 ]
 HunkKind = Literal["seed", "rule", "helper", "import", "residual"]
+NEW_FILE = "a new file"  # what a hunk is by that stands for a whole file
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Seed:
     decorator line); None where an expression that existed was wrapped in place. `follows` is the
     text of the statement that an added one stands behind, None at the start of its block; of a
     decorator it has all that stand around it, a line each, and an empty line for its own place.
+    `leads`: an added one is the first statement of its function.
     `requires` and `spelled` are as in `Rule`.
     """
 
@@ -108,6 +112,7 @@ class Seed:
     key: int
     statement: str | None = None
     follows: str | None = None
+    leads: bool = False
     requires: tuple[str, ...] = ()
     spelled: tuple[tuple[str, str], ...] = ()
 
@@ -119,7 +124,8 @@ class Helper:
 
     `text` is dedented and ends in a newline. `after` and `before` name its neighbours in the
     experiment. `imports` holds one statement for each imported name that the text uses; `needs`
-    other helpers that it uses.
+    other helpers that it uses. `through` are files that import it, and others can have it from.
+    A `free` one is called by no rule and no seed: it comes along whatever is rewritten.
     """
 
     name: str
@@ -129,6 +135,8 @@ class Helper:
     before: str | None
     imports: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    free: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,9 @@ class Lesson:
 
     `residual` maps a path to the parent's file with only the unexplained edits applied; a path is
     absent when nothing is unexplained, None when the file is deleted; new files and files that are
-    not Python are there whole.
+    not Python are there whole. `brought` has the definitions at the top level of new files, and
+    those that templates call and that the experiment left alone.
+    `modules` has (a file, a helper's file, the module that this is to it) where onto tells.
     """
 
     wrapper: Wrapper
@@ -197,3 +207,21 @@ class Lesson:
     touched: tuple[str, ...]
     negatives: tuple[Negative, ...]
     steps: tuple[Step, ...] = ()
+    brought: tuple[Helper, ...] = ()
+    modules: tuple[tuple[str, str, str], ...] = ()
+
+
+def is_name_of(helper: Helper, name: str) -> bool:
+    """Tell whether a name is a helper's, or its name in full in another file (`tools.clean`)."""
+    if name == helper.name:
+        return True
+    module = name.removesuffix(f".{helper.name}")
+    parts = [part for part in module.split(".") if part]
+    if module == name or not parts:
+        return False
+    return any(_dotted(path)[-len(parts) :] == parts for path in (helper.path, *helper.through))
+
+
+def _dotted(path: str) -> list[str]:
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from porttool.learning.change import ChangedFile
+from porttool.learning.definitions import resolves
 from porttool.learning.generalise import Pattern
-from porttool.learning.lesson import Helper
+from porttool.learning.lesson import Helper, is_name_of
+from porttool.source.syntax import Source
 
 
-def is_name_of(helper: Helper, name: str) -> bool:
-    """Tell whether a name is a helper's, or its name in full in another file (`tools.clean`)."""
-    module, _, last = name.rpartition(".")
-    if not module or "." in helper.name:
-        return name == helper.name
-    home = list(PurePosixPath(helper.path).with_suffix("").parts)
-    home = home[:-1] if home[-1] == "__init__" else home
-    parts = [part for part in module.split(".") if part]
-    return last == helper.name and home[-len(parts) :] == parts
+def imported_on(helper: Helper, sources: Iterable[Source]) -> Helper:
+    """Return a helper with the files that others can import it from beside its own one."""
+    sources = [source for source in sources if source.path != helper.path]
+    through: list[str] = []
+    name = helper.name.partition(".")[0]
+    for _ in sources:
+        homes = [helper.path, *through]
+        through += [
+            source.path
+            for source in sources
+            if source.path not in through
+            and any(
+                isinstance(one, ast.ImportFrom)
+                and any(alias.name == name and alias.asname is None for alias in one.names)
+                and any(resolves(source, one, home) for home in homes)
+                for one in source.tree.body
+            )
+        ]
+    return replace(helper, through=tuple(sorted(through)))
 
 
 def under_one_name(files: Sequence[ChangedFile]) -> list[ChangedFile]:

@@ -10,21 +10,45 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
-from porttool.learning.lesson import Helper, Lesson, Rule, Seed, Wrapper
+from porttool.learning.lesson import (
+    Helper,
+    Wrapper,
+    is_name_of,
+)
 from porttool.learning.rewriting import (
+    called_names,
     is_pure,
     metavariable,
     pattern_expression,
-    pattern_text,
 )
-from porttool.source.syntax import Names
 
 Definitions = Mapping[str, ast.stmt]
 _MAPPINGS = {"dict", "OrderedDict", "collections.OrderedDict"}
+_PARTIALS = {"partial", "functools.partial"}
+# Decorators under which a call still does what the function's body says.
+_TRANSPARENT = {
+    *("staticmethod", "classmethod", "final", "typing.final", "override", "typing.override"),
+    *("no_type_check", "typing.no_type_check", "no_grad", "torch.no_grad"),
+}
 _DEPTH = 8
+
+
+def named_helpers(helpers: Iterable[Helper], template: str) -> dict[str, ast.stmt]:
+    """Return the definitions of helpers by every name that a template may call them by.
+
+    A method is called behind `self.` too, and a helper of another file through its module.
+    """
+    found: dict[str, ast.stmt] = {}
+    called = called_names(pattern_expression(template))
+    for helper in helpers:
+        definition = ast.parse(helper.text).body[0]
+        owner, _, method = helper.name.rpartition(".")
+        own = [f"self.{method}", f"cls.{method}"] if owner else []
+        full = [name for name in called if is_name_of(helper, name)]
+        found |= dict.fromkeys((helper.name, *own, *full), definition)
+    return found
 
 
 def is_neutral(before: str, after: str, definitions: Definitions, wrapper: Wrapper) -> bool:
@@ -44,124 +68,6 @@ def is_neutral_dropped(before: str, after: str, definitions: Definitions, wrappe
     values = _bound(helper, folded)
     done = _effects(helper.body, values, world) if values is not None else None
     return done is not None and [_text(one) for one in done] == [wanted]
-
-
-def keeps_value(before: str, after: str, definitions: Definitions, wrapper: Wrapper) -> bool:
-    """Tell whether `after` gives what `before` gives of an object that is wrapped.
-
-    Its bare unwrappings are taken to be conditional, which changes nothing about what it returns.
-    """
-    conditional = {
-        name: _conditional(one, wrapper) if isinstance(one, ast.FunctionDef) else one
-        for name, one in definitions.items()
-    }
-    template = _Conditional(wrapper).visit(copy.deepcopy(pattern_expression(after)))
-    return is_neutral(before, pattern_text(template), conditional, wrapper)
-
-
-def _conditional(helper: ast.FunctionDef, wrapper: Wrapper) -> ast.stmt:
-    text = _neutral_text(ast.unparse(helper) + "\n", wrapper)
-    return ast.parse(text).body[0]
-
-
-def neutral_form(rule: Rule, definitions: Definitions, wrapper: Wrapper) -> Rule:
-    """Return the rule with every bare unwrapping made conditional, if that makes it neutral.
-
-    `$X._orig_mod` becomes `getattr($X, "_orig_mod", $X)`, and the rule is marked as adapted. A rule
-    that is neutral, or stays partial, comes back as it was.
-    """
-    if rule.neutral:
-        return rule
-    tree = _Conditional(wrapper).visit(copy.deepcopy(pattern_expression(rule.after)))
-    after = pattern_text(tree).replace(f"'{wrapper.unwrap}'", f'"{wrapper.unwrap}"')
-    if after == rule.after or not is_neutral(rule.before, after, definitions, wrapper):
-        return rule
-    return replace(rule, after=after, neutral=True, adapted=True)
-
-
-def for_gated_port(lesson: Lesson) -> Lesson:
-    """Return the lesson with its rules and helpers in their neutral form, wherever there is one.
-
-    With the switch off nothing is wrapped, so only neutral rewrites keep the program as it was.
-    """
-    helpers = tuple(_neutral_helper(helper, lesson.wrapper) for helper in lesson.helpers)
-    definitions = {helper.name: ast.parse(helper.text).body[0] for helper in helpers}
-    rules = []
-    for rule in lesson.rules:
-        texts = rule.before, rule.after
-        neutral = rule.neutral or is_neutral(*texts, definitions, lesson.wrapper)
-        if set(rule.uses) == {"dropped"}:
-            neutral = neutral or is_neutral_dropped(*texts, definitions, lesson.wrapper)
-        adapted = rule.adapted or neutral != rule.neutral
-        known = replace(rule, neutral=neutral, adapted=adapted)
-        rules.append(neutral_form(known, definitions, lesson.wrapper))
-    seeds = tuple(_in_full(seed, lesson) for seed in lesson.seeds)
-    return replace(lesson, rules=tuple(rules), helpers=helpers, seeds=seeds)
-
-
-def _in_full(seed: Seed, lesson: Lesson) -> Seed:
-    """Return a seed that does without the experiment's own imports where a name can be in full.
-
-    With the switch off nothing may be imported that was not: that may do something.
-    """
-    added = [Names(ast.parse(one.statement)) for one in lesson.imports if one.path == seed.path]
-    spelled = []
-    for origin, written in seed.spelled:
-        node = ast.parse(written, mode="eval").body
-        brought = any(names.qualified(node, node) == origin for names in added)
-        spelled.append((origin, origin if brought else written))
-    return replace(seed, spelled=tuple(spelled))
-
-
-class _Conditional(ast.NodeTransformer):
-    """Rewrites `e._orig_mod` into `getattr(e, "_orig_mod", e)` where `e` may be repeated."""
-
-    def __init__(self, wrapper: Wrapper) -> None:
-        self._wrapper = wrapper
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        self.generic_visit(node)
-        if node.attr != self._wrapper.unwrap or not isinstance(node.value, ast.Name):
-            return node
-        text = f'getattr({node.value.id}, "{node.attr}", {node.value.id})'
-        return ast.parse(text, mode="eval").body
-
-
-def _neutral_helper(helper: Helper, wrapper: Wrapper) -> Helper:
-    """Return a helper whose bare unwrappings of a name are conditional; its text else untouched."""
-    return replace(helper, text=_neutral_text(helper.text, wrapper))
-
-
-def _neutral_text(whole: str, wrapper: Wrapper) -> str:
-    tree = ast.parse(whole)
-    text = whole.splitlines(keepends=True)
-    decided = set(_known_to_be_wrapped(tree, wrapper))
-    bare = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and node.attr == wrapper.unwrap
-        and isinstance(node.ctx, ast.Load)
-        and isinstance(node.value, ast.Name)
-        and node.lineno == node.end_lineno
-        and node not in decided
-    ]
-    for node in sorted(bare, key=lambda node: (-node.lineno, -node.col_offset)):
-        line = text[node.lineno - 1].encode()
-        name = node.value.id  # type: ignore[attr-defined]
-        call = f'getattr({name}, "{wrapper.unwrap}", {name})'
-        line = line[: node.col_offset] + call.encode() + line[node.end_col_offset :]
-        text[node.lineno - 1] = line.decode()
-    return "".join(text)
-
-
-def _known_to_be_wrapped(tree: ast.AST, wrapper: Wrapper) -> Iterator[ast.AST]:
-    """Yield what only runs where a test has found the object wrapped."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If | ast.IfExp) and _truth(node.test, wrapper) is False:
-            taken = node.body if isinstance(node.body, list) else [node.body]
-            for part in taken:
-                yield from ast.walk(part)
 
 
 def _text(node: ast.AST) -> str:
@@ -213,7 +119,7 @@ def _comprehension_names(node: ast.AST) -> set[str]:
 
 def _simplify(node: ast.expr, world: _World) -> ast.expr:
     if isinstance(node, ast.IfExp):
-        known = _truth(node.test, world[1])
+        known = truth(node.test, world[1])
         return node if known is None else node.body if known else node.orelse
     if isinstance(node, ast.DictComp):
         source = _items_of(node.generators)
@@ -226,6 +132,7 @@ def _simplify(node: ast.expr, world: _World) -> ast.expr:
 
 def _simplify_call(node: ast.Call, world: _World) -> ast.expr:
     definitions, wrapper, depth = world
+    node = _unpacked(node)
     function = _text(node.func)
     args = node.args
     if function == "getattr" and len(args) == 3 and _is_text(args[1], wrapper.unwrap):
@@ -250,17 +157,49 @@ def _simplify_call(node: ast.Call, world: _World) -> ast.expr:
                 return source
         elif isinstance(inner, ast.Call):
             return _items_source(inner) or inner
+    made = definitions.get(function)
+    value = made.value if isinstance(made, ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Call) and _text(value.func) in _PARTIALS and value.args and depth:
+        given = {word.arg: word for word in (*value.keywords, *node.keywords)}
+        call = ast.Call(value.args[0], [*value.args[1:], *args], [*given.values()])
+        return _simplify(call, (definitions, wrapper, depth - 1))
     helper = _helper_of(node, world)
     if helper is not None and depth > 0:
         return _returned(helper, node, (definitions, wrapper, depth - 1)) or node
     return node
 
 
+def _unpacked(call: ast.Call) -> ast.Call:
+    """Return a call with what stars unpack in its place, where that is written out."""
+    args: list[ast.expr] = []
+    for one in call.args:
+        known = isinstance(one, ast.Starred) and isinstance(one.value, ast.Tuple)
+        args += one.value.elts if known else [one]  # type: ignore[attr-defined]
+    words: list[ast.keyword] = []
+    for word in call.keywords:
+        value = word.value
+        if word.arg is None and isinstance(value, ast.Dict):
+            names = [key.value for key in value.keys if isinstance(key, ast.Constant)]
+            if len(names) == len(value.keys):
+                pairs = zip(names, value.values, strict=True)
+                words += [ast.keyword(str(name), one) for name, one in pairs]
+                continue
+        words.append(word)
+    return ast.Call(call.func, args, words)
+
+
 def _helper_of(call: ast.Call, world: _World) -> ast.FunctionDef | None:
     function = _text(call.func)
     name = function.rpartition(".")[2] if function.startswith(("self.", "cls.")) else function
-    helper = world[0].get(name)
-    return helper if isinstance(helper, ast.FunctionDef) else None
+    helper = world[0].get(function, world[0].get(name))
+    value = helper.value if isinstance(helper, ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Lambda):
+        body: list[ast.stmt] = [ast.Return(value.body)]
+        return ast.FunctionDef(name, value.args, body, decorator_list=[])
+    if not isinstance(helper, ast.FunctionDef):
+        return None
+    hands_on = (ast.unparse(getattr(one, "func", one)) for one in helper.decorator_list)
+    return helper if all(name in _TRANSPARENT for name in hands_on) else None
 
 
 def _returned(helper: ast.FunctionDef, call: ast.Call, world: _World) -> ast.expr | None:
@@ -283,13 +222,21 @@ def _bound(helper: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr] | Non
     for argument, value in zip(helper.args.kwonlyargs, helper.args.kw_defaults, strict=True):
         if value is not None:
             values[argument.arg] = value
-    if len(call.args) > len(names) or helper.args.vararg or helper.args.kwarg:
+    more = call.args[len(names) :]
+    if more and helper.args.vararg is None:
         return None
+    if helper.args.vararg is not None:
+        values[helper.args.vararg.arg] = ast.Tuple([*more], ast.Load())
     values.update(zip(names, call.args, strict=False))
+    known = {*names, *(argument.arg for argument in helper.args.kwonlyargs)}
+    rest: dict[str, ast.expr] = {}
     for keyword in call.keywords:
-        if keyword.arg is None:
+        if keyword.arg is None or (keyword.arg not in known and helper.args.kwarg is None):
             return None
-        values[keyword.arg] = keyword.value
+        (values if keyword.arg in known else rest)[keyword.arg] = keyword.value
+    if helper.args.kwarg is not None:
+        keys: list[ast.expr | None] = [ast.Constant(name) for name in rest]
+        values[helper.args.kwarg.arg] = ast.Dict(keys, [*rest.values()])
     return values
 
 
@@ -338,7 +285,7 @@ def _run(
             values[target] = _fold(value, values, world)
             continue
         if isinstance(statement, ast.If | ast.While):
-            known = _truth(_fold(statement.test, values, world), world[1])
+            known = truth(_fold(statement.test, values, world), world[1])
             if known is None or (known and isinstance(statement, ast.While)):
                 return None, False
             branch = statement.body if known else statement.orelse
@@ -393,7 +340,7 @@ def _taken(body: Sequence[ast.stmt], values: _Values, world: _World) -> list[ast
     for statement in body:
         known = None
         if isinstance(statement, ast.If):
-            known = _truth(_fold(statement.test, values, world), world[1])
+            known = truth(_fold(statement.test, values, world), world[1])
         if isinstance(statement, ast.If) and known is not None:
             taken += _taken(statement.body if known else statement.orelse, values, world)
         else:
@@ -424,13 +371,13 @@ def _is_pair(target: ast.expr, key: ast.expr, value: ast.expr) -> bool:
     return [_text(part) for part in target.elts] == [_text(key), _text(value)]
 
 
-def _truth(test: ast.expr, wrapper: Wrapper) -> bool | None:
+def truth(test: ast.expr, wrapper: Wrapper) -> bool | None:
     """Return what a test says of a plain object; None when that is not known."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        known = _truth(test.operand, wrapper)
+        known = truth(test.operand, wrapper)
         return None if known is None else not known
     if isinstance(test, ast.BoolOp):
-        parts = [_truth(value, wrapper) for value in test.values]
+        parts = [truth(value, wrapper) for value in test.values]
         deciding = isinstance(test.op, ast.Or)
         if deciding in parts:
             return deciding
@@ -447,7 +394,7 @@ def _truth(test: ast.expr, wrapper: Wrapper) -> bool | None:
         if function == "any" and len(test.args) == 1:
             parts_of = test.args[0]
             if isinstance(parts_of, ast.GeneratorExp | ast.ListComp):
-                return False if _truth(parts_of.elt, wrapper) is False else None
+                return False if truth(parts_of.elt, wrapper) is False else None
         if function.endswith(".startswith") and len(test.args) == 1:
             return False if wrapper.prefix and _is_text(test.args[0], wrapper.prefix) else None
     if isinstance(test, ast.Constant):

@@ -104,6 +104,12 @@ def dotted(node: ast.AST) -> str | None:
     return ".".join([node.id, *reversed(parts)])
 
 
+def called_names(tree: ast.AST) -> tuple[str, ...]:
+    """Return what an expression calls by a name or an attribute chain, as text."""
+    calls = (node for node in walk(tree) if isinstance(node, ast.Call))
+    return tuple(name for call in calls if (name := dotted(call.func)) is not None)
+
+
 def arguments(call: ast.Call) -> Sequence[ast.expr | ast.keyword]:
     """Return a call's arguments and keywords in the order they are written."""
     nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
@@ -111,8 +117,12 @@ def arguments(call: ast.Call) -> Sequence[ast.expr | ast.keyword]:
 
 
 def imported_names(requires: Iterable[str]) -> tuple[str, ...]:
-    """Return the dotted ones among the things that a template needs."""
-    return tuple(name for name in requires if "." in name)
+    """Return the names in full among the things that a template needs.
+
+    What hangs on another one of them is a part of that: a method, called through its class.
+    """
+    needed = set(requires)
+    return tuple(n for n in requires if "." in n and n.partition(".")[0] not in needed)
 
 
 def match(
@@ -193,7 +203,8 @@ def matches(rule: Rule, tree: ast.AST) -> Iterator[tuple[ast.AST, Bindings]]:
     names = names_of(tree) if imported and isinstance(tree, ast.Module) else None
     before, after = pattern_expression(rule.before), pattern_expression(rule.after)
     outside = {origin for origin, _ in rule.spelled}
-    helpers = {name.rpartition(".")[2] for name in rule.requires if name not in outside}
+    owners = {name.rpartition(".")[0] for name in rule.requires}
+    helpers = {n.rpartition(".")[2] for n in rule.requires if n not in outside | owners}
     done: set[ast.AST] = set()
     found: list[tuple[ast.expr, Bindings]] = []
     for node in walk(tree):

@@ -8,9 +8,15 @@ from collections.abc import Mapping, Sequence
 from porttool.errors import CannotLearn
 from porttool.learning.change import ChangedFile
 from porttool.learning.generalise import Pattern
-from porttool.learning.lesson import Example, Rule, Wrapper
-from porttool.learning.neutral import Definitions, is_neutral, is_neutral_dropped, keeps_value
-from porttool.learning.rewriting import instantiate, match, pattern_expression
+from porttool.learning.lesson import Example, Helper, Rule, Wrapper, is_name_of
+from porttool.learning.neutral import (
+    Definitions,
+    is_neutral,
+    is_neutral_dropped,
+    named_helpers,
+)
+from porttool.learning.rewriting import called_names, instantiate, match, pattern_expression
+from porttool.learning.unwrapping import keeps_value
 from porttool.learning.uses import Use, use_of
 from porttool.source.syntax import Names
 
@@ -26,9 +32,15 @@ def pattern_key(pattern: Pattern) -> PatternKey:
 
 
 def merged_rules(
-    files: Sequence[ChangedFile], definitions: Definitions, wrapper: Wrapper
+    files: Sequence[ChangedFile],
+    definitions: Definitions,
+    wrapper: Wrapper,
+    brought: Sequence[Helper] = (),
 ) -> tuple[tuple[Rule, ...], Mapping[PatternKey, str]]:
-    """Merge what the edits teach into rules; also returns each pattern's rule by its key."""
+    """Merge what the edits teach into rules; also returns each pattern's rule by its key.
+
+    `brought` are the definitions of files that the experiment adds.
+    """
     patterns: dict[PatternKey, Pattern] = {}
     examples: dict[PatternKey, list[Example]] = {}
     uses: dict[PatternKey, list[Use]] = {}
@@ -52,6 +64,7 @@ def merged_rules(
                 raise _contradiction(pattern, other, examples[key][0], examples[other_key][0])
             if made is not None and general.get(other_key) != key:
                 general[key] = other_key
+    helpers = [change.helper for file in files for change in file.changes if change.helper]
     rules: list[Rule] = []
     named: dict[PatternKey, str] = {}
     for key, pattern in patterns.items():
@@ -61,18 +74,19 @@ def merged_rules(
         taught = [example for other in special for example in examples[other]]
         shown = dict.fromkeys(use for other in special for use in uses[other])
         texts = pattern.before, pattern.after
-        neutral = is_neutral(*texts, definitions, wrapper)
-        if neutral or keeps_value(*texts, definitions, wrapper):
+        known = {**definitions, **named_helpers((*helpers, *brought), pattern.after)}
+        neutral = is_neutral(*texts, known, wrapper)
+        if neutral or keeps_value(*texts, known, wrapper):
             shown = {}
         elif set(shown) == {"dropped"}:
-            neutral = is_neutral_dropped(*texts, definitions, wrapper)
+            neutral = is_neutral_dropped(*texts, known, wrapper)
         rule = Rule(
             name=_rule_name(pattern, [rule.name for rule in rules]),
             before=pattern.before,
             after=pattern.after,
             examples=tuple(sorted(taught, key=lambda one: (one.path, one.line, one.column))),
             neutral=neutral,
-            requires=pattern.requires,
+            requires=(*pattern.requires, *_called_through(pattern, helpers)),
             spelled=tuple(dict.fromkeys((*pattern.spelled, *spelled))),
             uses=tuple(shown),
         )
@@ -81,6 +95,17 @@ def merged_rules(
     for key in patterns:
         named[key] = named[_root(key, general)]
     return tuple(rules), named
+
+
+def _called_through(pattern: Pattern, helpers: Sequence[Helper]) -> list[str]:
+    """Return the helpers that a template calls through a name of its file: a class, a module."""
+    called = dict.fromkeys(called_names(pattern_expression(pattern.after)))
+    through = [name for name in called if name.partition(".")[0] in pattern.requires]
+    return [
+        name
+        for name in through
+        if name not in pattern.requires and any(is_name_of(helper, name) for helper in helpers)
+    ]
 
 
 def _root(key: PatternKey, general: Mapping[PatternKey, PatternKey]) -> PatternKey:

@@ -221,7 +221,7 @@ def statement_seeds(
         seed = expression_seed(here, call, receiver)
         target = text_of(here.source, receiver)
         return (replace(seed, kind="statement", target=target, statement=text, follows=follows),)
-    every = _every_element(here, statement)
+    every = _each_in_place(here, statement, wrapper) or _every_element(here, statement)
     if every is not None:
         return (replace(every, statement=text, follows=follows),)
     seeds = []
@@ -236,6 +236,24 @@ def statement_seeds(
         kind: SeedKind = "rebind" if seed.target is not None else "statement"
         seeds.append(replace(seed, kind=kind, statement=text, follows=follows))
     return tuple(seeds)
+
+
+def _each_in_place(here: View, statement: ast.stmt, wrapper: Wrapper) -> Seed | None:
+    """Return the seed of a loop that does nothing but call `compile()` of each element."""
+    if not isinstance(statement, ast.For) or statement.orelse or len(statement.body) != 1:
+        return None
+    call = in_place_call(here, statement.body[0], wrapper)
+    receiver = call.func.value if call and isinstance(call.func, ast.Attribute) else None
+    over = statement.iter
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and not over.args:
+        over = over.func.value if over.func.attr == "values" else over
+    if call is None or receiver is None or not isinstance(over, ast.Name | ast.Attribute):
+        return None
+    if ast.unparse(receiver) != ast.unparse(statement.target):
+        return None
+    held = text_of(here.source, over)
+    seed = expression_seed(here, call, receiver)
+    return replace(seed, kind="statement", target=held, constructor=held)
 
 
 def _every_element(here: View, statement: ast.stmt) -> Seed | None:

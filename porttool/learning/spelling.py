@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from porttool.frozen import dataclass
+from porttool.learning.lesson import Wrapper
 from porttool.source.syntax import Names
 
 Spelled = Iterable[tuple[str, str]]
@@ -42,6 +43,19 @@ def way_to_write(names: Names, origin: str, at: ast.AST, spelled: Spelled) -> Wa
         if here in like or short or taken:
             return Way(here)
     return Way(brought, import_for(origin, brought), taken)
+
+
+def spelled_call(call: str, wrapper: Wrapper, names: Names, at: ast.AST, spelled: Spelled) -> str:
+    """Write the names of a call as a place imports them, the wrapper under any of its names."""
+    known = set(spelled)
+    for origin, _ in sorted(known, reverse=True):
+        way = way_to_write(names, origin, at, known)
+        if wrapper.is_called(origin) and (origin, way.written) not in known:
+            others = (names.spelling(name, at) for name in wrapper.names)
+            ways = [way.written, *(name for name in others if name)]
+            way = Way(min(ways, key=lambda name: (name.count("."), name)))
+        call = respelled(call, origin, way.written)
+    return call
 
 
 def import_for(origin: str, written: str) -> str:

@@ -233,6 +233,8 @@ def _statement_change(file: ChangedFile, edit: Edit, statement: ast.stmt) -> Cha
     text = statement_text(source, statement)
     seeds = statement_seeds(file.new, statement, text, follows, file.wrapper)
     if seeds:
+        leads = follows is None and isinstance(owner, _FUNCTIONS)
+        seeds = tuple(replace(seed, leads=leads) for seed in seeds)
         by = seeds[0].target or seeds[0].constructor
         pairs = tuple((seed, None) for seed in seeds)
         return Change(edit, "seed", by, "text", edit.span, edit.text, seeds=pairs)
@@ -252,7 +254,9 @@ def _added_definition(
     name = top_level_name(statement)
     source = file.new.source
     if isinstance(owner, ast.Module) and name in file.added:
-        constant = isinstance(statement, ast.Assign | ast.AnnAssign)
+        constant = isinstance(statement, ast.Assign | ast.AnnAssign) and not _is_made(
+            file, statement
+        )
         if constant and name not in file.through and not _used_by_definitions(file, name):
             return None
         if name not in file.through and any(_wrapper_names(file, statement)):
@@ -266,6 +270,13 @@ def _added_definition(
             return None
         return helper_from(source, owner, statement, file.added)
     return None
+
+
+def _is_made(file: ChangedFile, statement: ast.Assign | ast.AnnAssign) -> bool:
+    """Tell whether a value is a function that an expression makes: a lambda, a partial."""
+    value = statement.value
+    partial = isinstance(value, ast.Call) and file.new.names.qualified(value.func, value)
+    return isinstance(value, ast.Lambda) or partial == "functools.partial"
 
 
 def _used_by_definitions(file: ChangedFile, name: str) -> bool:

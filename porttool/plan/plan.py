@@ -344,7 +344,7 @@ def _find_plan(root: Path, port: str | None) -> Path:
     known = sorted(folder.parent.name for folder in (root / PORTS_FOLDER).glob(f"*/{PLAN_NAME}"))
     if port is None:
         if not known and _is_git_folder(root):
-            raise _no_working_tree(root)
+            raise no_working_tree(root)
         if len(known) == 1:
             return root / PORTS_FOLDER / known[0] / PLAN_NAME
         if not known:
@@ -358,14 +358,14 @@ def _find_plan(root: Path, port: str | None) -> Path:
             f"there are {len(known)} ports and none was named",
             where=str(root / PORTS_FOLDER),
             why=f"the ports here are {quoted(known)}",
-            next=f"name one of them, for instance: porttool apply {shlex.quote(known[0])}",
+            next=f"the same command with one of them, for instance {shlex.quote(known[0])}",
         )
     for candidate in (root / PORTS_FOLDER / port / PLAN_NAME, Path(port) / PLAN_NAME, Path(port)):
         # Not Path.is_file, which raises for a name that no file can have.
         if os.path.isfile(candidate):
             return candidate
     if not known and _is_git_folder(root):
-        raise _no_working_tree(root)
+        raise no_working_tree(root)
     nearest = difflib.get_close_matches(port, known, n=1)
     raise PlanError(
         f"there is no port `{port}`" + (f"; did you mean `{nearest[0]}`?" if nearest else ""),
@@ -381,7 +381,8 @@ def _is_git_folder(folder: Path) -> bool:
     return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
 
 
-def _no_working_tree(root: Path) -> PlanError:
+def no_working_tree(root: Path) -> PlanError:
+    """Return the refusal to look for ports where no working tree is."""
     return PlanError(
         f"{PORTS_FOLDER}/ was not found: this is no working tree",
         where=str(root),
@@ -411,8 +412,8 @@ def plan_schema() -> dict[str, Any]:
 
 
 def _read(path: Path, folder: Path) -> bytes:
-    inside = folder.resolve()
-    if not path.resolve().is_relative_to(inside):
+    # Links that lead around in a circle are an error of `Path.resolve` in some versions of Python.
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise PlanError(
             f"{path.name} leads out of the port's folder",
             where=str(path),

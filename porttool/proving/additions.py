@@ -22,12 +22,36 @@ from porttool.source.scopes import (
     Function,
     bound_names,
     identifiers,
+    imported_modules,
     imported_names,
     local_names,
 )
 from porttool.source.syntax import Names, same_tree
 
+_UNSWITCHED = "it is not behind the switch"
+# Decorators that, used on a function that nobody calls, do nothing that anybody could see.
+_INERT = frozenset(
+    {
+        *("builtins.staticmethod", "builtins.classmethod", "contextlib.contextmanager"),
+        *("functools.cache", "functools.lru_cache", "typing.final", "typing.no_type_check"),
+        *("torch.no_grad", "torch.inference_mode", "torch.enable_grad"),
+    }
+)
+# Calls that only make a value, where the rest of a program cannot tell that it was made.
+_PURE = frozenset({"functools.partial", "logging.getLogger", "typing.TypeVar"})
+_BASES = frozenset({"builtins.object", "builtins.Exception", "torch.nn.Module"})
+# Decorators of classes that do not look at methods of ordinary names.
+_CLASS_DECORATORS = frozenset({"attr.define", "attr.s", "attrs.define", "dataclasses.dataclass"})
 _FACTORIES = ("dataclasses.field", "pydantic.Field", "pydantic.fields.Field")
+
+
+@dataclass(frozen=True)
+class AddedModule:
+    """A file that the branch adds, and what it does when it is loaded, None where nothing."""
+
+    path: str
+    tree: ast.Module
+    why: str | None
 
 
 @dataclass
@@ -39,18 +63,22 @@ class Additions:
     branch: Folded
     config: SwitchPlan | None
     mentioned: Callable[[str], bool]  # whether any file of onto has this word
-    new_module: Callable[[str, int], bool]  # whether an import would load a file of the branch
+    added_module: Callable[[str, int], AddedModule | None]  # the new file that an import would load
     old_module: Callable[[str, int], ast.Module | None]  # the file of onto that it would load
+    loaded: frozenset[str] = frozenset()  # modules that whoever loads this file has loaded too
+    called: frozenset[str] = frozenset()  # methods, `Class.name`, that are there for the rewrites
     accepted: list[str] = field(default_factory=list)
     assumes: list[str] = field(default_factory=list)
     new_names: list[str] = field(default_factory=list)  # that the module has now
     declared: bool = False
 
     def __post_init__(self) -> None:
-        self._imported = _imported_modules(self.onto)
+        self._imported = imported_modules(self.onto)
         self._lazy_annotations = any(
-            isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            for node in self.onto.body
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in self.onto.body or self.branch.tree.body
         )
 
     # Most files of a branch have no addition: what judges them is made for the first.
@@ -67,6 +95,21 @@ class Additions:
         """Count the top-level statements of the branch that bind each name."""
         return Counter(name for node in self.branch.tree.body for name in bound_names([node]))
 
+    def objection_to_loading(self) -> str | None:
+        """Return what a file that is new does when it is loaded, None where that is nothing."""
+        for index, statement in enumerate(self.branch.tree.body):
+            future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+            docstring = isinstance(statement, ast.Expr) and not index
+            listed = isinstance(statement, ast.Assign) and bound_names([statement]) == {"__all__"}
+            value = getattr(statement, "value", None)
+            if future or ((docstring or listed) and value is not None and _is_constant(value)):
+                continue
+            why = self._module_level(statement)
+            if why is not None:
+                runs = f"`{_label(statement)}` runs"
+                return f"line {statement.lineno}, {runs if why == _UNSWITCHED else why}"
+        return None
+
     def refusal(self, statement: ast.stmt, owner: ast.AST, rest: list[ast.stmt]) -> str | None:
         """Return why an added statement counts; `rest` is what of onto follows in its block."""
         if isinstance(owner, ast.Module):
@@ -76,7 +119,7 @@ class Additions:
         elif isinstance(owner, Function):
             why = self._dead_store(statement, owner)
         else:
-            why = "it is not behind the switch"
+            why = _UNSWITCHED
         if why is None:
             self.accepted.append(_label(statement))
             if isinstance(owner, ast.Module):
@@ -90,12 +133,14 @@ class Additions:
             return self._config_class(statement, self.config)
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             return self._fresh({statement.name}) or self._definition(statement)
+        if isinstance(statement, ast.ClassDef):
+            return self._fresh({statement.name}) or self._class(statement)
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             names = bound_names([statement])
-            plain = statement.value is not None and _is_constant(statement.value)
-            if len(names) == 1 and plain and isinstance(statement, ast.Assign):
+            made = statement.value is not None and self._is_inert_value(statement.value, statement)
+            if len(names) == 1 and made and isinstance(statement, ast.Assign):
                 return self._fresh(names)
-        return "it is not behind the switch"
+        return _UNSWITCHED
 
     def _fresh(self, names: set[str]) -> str | None:
         for name in sorted(names):
@@ -109,8 +154,9 @@ class Additions:
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
         """Return why defining a function, which nobody calls, would do something."""
-        if node.decorator_list:
-            return f"{node.name} is decorated, and decorators run"
+        for decorator in node.decorator_list:
+            if not self._is_inert(decorator, node):
+                return f"{node.name} is decorated with `{ast.unparse(decorator)}`, which runs"
         defaults = [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
         if not all(_is_constant(value) for value in defaults):
             return f"a default value of {node.name} is computed"
@@ -128,6 +174,56 @@ class Additions:
                     return f"an annotation of {node.name} reads {part.id}, which is not there yet"
         return None
 
+    def _class(self, node: ast.ClassDef) -> str | None:
+        """Return why defining a class, which nobody uses, would do something."""
+        named = all(
+            self._names.qualified(base) in _BASES
+            and self._known_above(ast.unparse(base).partition(".")[0], node)
+            for base in node.bases
+        )
+        if node.decorator_list or node.keywords or not named:
+            return f"{node.name} has bases or decorators that may do something"
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                why = self._definition(statement)
+                if why is not None:
+                    return why
+            elif not isinstance(statement, ast.Pass) and not (
+                isinstance(statement, ast.Expr | ast.Assign) and _is_constant(statement.value)
+            ):
+                return f"the body of {node.name} does something"
+        return None
+
+    def _is_inert_value(self, value: ast.expr, statement: ast.stmt) -> bool:
+        """Tell whether evaluating what a new name is bound to does nothing."""
+        if _is_constant(value):
+            return True
+        if isinstance(value, ast.Name):
+            return value.id == "__name__" or self._known_above(value.id, statement)
+        if isinstance(value, ast.Lambda):
+            defaults = [*value.args.defaults, *(one for one in value.args.kw_defaults if one)]
+            return all(map(_is_constant, defaults))
+        if isinstance(value, ast.Call):
+            given = [*value.args, *(word.value for word in value.keywords)]
+            callee = ast.unparse(value.func).partition(".")[0]
+            return (
+                self._names.qualified(value.func) in _PURE
+                and self._known_above(callee, statement)
+                and all(self._is_inert_value(one, statement) for one in given)
+            )
+        return False
+
+    def _is_inert(self, decorator: ast.expr, node: ast.stmt) -> bool:
+        """Tell whether a decorator does nothing but hand on the function, or what calls it."""
+        called = decorator
+        if isinstance(decorator, ast.Call):
+            values = [*decorator.args, *(word.value for word in decorator.keywords)]
+            if not all(map(_is_constant, values)):
+                return False
+            called = decorator.func
+        root = ast.unparse(called).partition(".")[0]
+        return self._names.qualified(called) in _INERT and self._known_above(root, node)
+
     def _known_above(self, name: str, node: ast.stmt) -> bool:
         above = [s for s in self.branch.tree.body if s.lineno < node.lineno]
         return name in bound_names(above) or hasattr(builtins, name)
@@ -135,6 +231,7 @@ class Additions:
     def _import(self, statement: ast.Import | ast.ImportFrom) -> str | None:
         names = imported_names(statement)
         level = statement.level if isinstance(statement, ast.ImportFrom) else 0
+        packages: set[str] = set()  # that hold a file of onto, and so are the project's own
         if isinstance(statement, ast.ImportFrom):
             if statement.module == "__future__" or "*" in names:
                 return "it changes what the whole file means"
@@ -143,10 +240,16 @@ class Additions:
             modules = [base]
             for alias in statement.names:
                 below = f"{base}.{alias.name}" if base else alias.name
-                if self.new_module(below, level):
-                    return "it loads a file that the branch adds"
+                added = self.added_module(below, level)
+                if added is not None and added.why is not None:
+                    return f"it loads {added.path}, which is new: {added.why}"
+                there = self.added_module(base, level) if base else None
+                same = there is not None and added is not None and there.path == added.path
+                if same and there is not None and alias.name not in bound_names(there.tree.body):
+                    return f"{there.path} has no {alias.name}"
                 if self.old_module(below, level) is not None:
                     modules.append(below)
+                    packages.add(base)
                 elif found is not None and alias.name not in bound_names(found.body):
                     return f"{'.' * level}{base} has no {alias.name}"
         else:
@@ -155,20 +258,23 @@ class Additions:
             bare = {alias.name.partition(".")[0] for alias in statement.names if not alias.asname}
             names -= bare & self._imported
         for module in modules:
-            why = self._module_objection(module, level)
+            why = self._module_objection(module, level, own=module in packages)
             if why is not None:
                 return why
         return self._fresh(names)
 
-    def _module_objection(self, module: str, level: int) -> str | None:
+    def _module_objection(self, module: str, level: int, *, own: bool) -> str | None:
         """Return why loading a module could be seen: it is new here, and not of a kind to trust."""
+        if level and not module:
+            return None  # a package that this file is in, and that is loaded ahead of it
         dotted = "." * level + module
-        if self.new_module(module, level):
-            return "it loads a file that the branch adds"
-        if dotted in self._imported:
+        added = self.added_module(module, level)
+        if added is not None:
+            return f"it loads {added.path}, which is new: {added.why}" if added.why else None
+        if dotted in self._imported or dotted in self.loaded:
             return None
         standard = not level and module.partition(".")[0] in sys.stdlib_module_names
-        if standard or self.old_module(module, level) is not None:
+        if own or standard or self.old_module(module, level) is not None:
             self.assumes.append(f"importing {dotted} does nothing else ({self.path})")
             return None
         return f"{self.path} did not import {dotted} before, and importing it may do something"
@@ -184,19 +290,29 @@ class Additions:
             self.declared = True
             return None
         if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            return "it is not behind the switch"
-        if owner.bases or owner.keywords or owner.decorator_list:
-            return f"{owner.name} has bases or decorators that may use {statement.name}"
+            return _UNSWITCHED
+        decorators = [getattr(one, "func", one) for one in owner.decorator_list]
+        plain = all(self._names.qualified(one) in _CLASS_DECORATORS for one in decorators)
+        if owner.keywords or not plain:
+            return f"{owner.name} has a metaclass or a decorator that may use {statement.name}"
         if statement.name.startswith("__") or self.mentioned(statement.name):
             return f"the name {statement.name} is used elsewhere"
         if sum(statement.name in bound_names([other]) for other in owner.body) != 1:
             return f"the name {statement.name} is bound more than once"
-        return self._definition(statement)
+        why = self._definition(statement)
+        bases = [text for base in owner.bases if (text := ast.unparse(base)) != "object"]
+        of = " and ".join(bases)
+        if why is not None or not of:
+            return why
+        if f"{owner.name}.{statement.name}" not in self.called:  # a hook that a framework calls
+            return f"no rewrite calls {statement.name}, and {of} may"
+        self.assumes.append(f"{of} has nothing by the name {statement.name} ({self.path})")
+        return None
 
     def _dead_store(self, statement: ast.stmt, owner: Function) -> str | None:
         """Return why a local assignment counts; unread ones of plain values do not."""
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            return "it is not behind the switch"
+            return _UNSWITCHED
         target = statement.targets[0]
         reads_switch = any(
             position(node) in self.branch.pure
@@ -205,7 +321,7 @@ class Additions:
         )
         plain = reads_switch and self._is_plain(statement.value)
         if not isinstance(target, ast.Name) or not plain:
-            return "it is not behind the switch"
+            return _UNSWITCHED
         body = [other for other in owner.body if other is not statement]
         others = ast.Module(body=body, type_ignores=[])
         if statement not in owner.body or target.id in identifiers(others) | (
@@ -317,7 +433,7 @@ def _label(statement: ast.stmt) -> str:
 def _is_constant(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         node = node.operand
-    if isinstance(node, ast.Tuple):
+    if isinstance(node, ast.Tuple | ast.List):
         return all(_is_constant(item) for item in node.elts)
     return isinstance(node, ast.Constant)
 
@@ -328,18 +444,3 @@ def _same_heading(left: ast.ClassDef, right: ast.ClassDef) -> bool:
         return [ast.dump(part) for part in parts] + [str(word.arg) for word in node.keywords]
 
     return heading(left) == heading(right)
-
-
-def _imported_modules(tree: ast.Module) -> set[str]:
-    """Return the dotted names of the modules that a file loads as it loads, parents included."""
-    found: set[str] = set()
-    for statement in tree.body:
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                parts = alias.name.split(".")
-                found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
-        elif isinstance(statement, ast.ImportFrom):
-            parts = (statement.module or "").split(".")
-            dots = "." * statement.level
-            found |= {dots + ".".join(parts[:end]) for end in range(1, len(parts) + 1)}
-    return found

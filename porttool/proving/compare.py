@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache, cached_property
+from pathlib import PurePosixPath
 
 from porttool.frozen import dataclass
-from porttool.learning.lesson import Helper, Lesson, Rule
+from porttool.learning.lesson import Helper, Lesson, Rule, is_name_of
 from porttool.learning.uses import objection, use_of
 from porttool.proving.additions import Additions
 from porttool.proving.fold import Folded, bound_once
 from porttool.proving.patterns import Bindings, Tail, match, parse_pattern, plain_reads
 from porttool.source.nodes import walk
-from porttool.source.scopes import Function, bound_anywhere, imported_names
+from porttool.source.scopes import (
+    Function,
+    bound_anywhere,
+    bound_names,
+    imported_names,
+    top_level_name,
+)
 from porttool.source.syntax import Names, parents, same_tree
 
 _IGNORED = ("ctx", "kind", "type_comment", "type_ignores")
@@ -34,6 +42,15 @@ class Difference:
     why: str = ""
 
 
+@dataclass(frozen=True)
+class Home:
+    """A file in which a name is defined that another one imports, and the definition."""
+
+    path: str
+    tree: ast.Module
+    definition: ast.stmt
+
+
 @dataclass
 class Comparison:
     """What is known of the two files, and what was met on the way."""
@@ -42,7 +59,7 @@ class Comparison:
     branch: Folded
     lesson: Lesson
     additions: Additions
-    find_helper: Callable[[str, ast.ImportFrom], ast.stmt | None]
+    find_helper: Callable[[str, str, int], list[Home]]  # by name, module and level of an import
     used: dict[str, Rule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,6 +68,7 @@ class Comparison:
             for rule in self.lesson.rules
         ]
         self._helpers: dict[str, str | None] = {}
+        self._learned = (*self.lesson.helpers, *self.lesson.brought)
 
     # Most files of a branch differ nowhere: names are worked out for the first difference.
     @cached_property
@@ -181,32 +199,80 @@ class Comparison:
         for name in _free_builtins(rule.after):
             if self._branch_names.binds(name, self.branch.tree):
                 return f"the built-in {name} is something else in this file"
-        for name in rule.requires:
-            if "." not in name and name not in self._helpers:
+        for name in self._needed(rule):
+            if name not in self._helpers:
                 self._helpers[name] = self._helper_objection(name)
-            why = self._helpers.get(name)
+            why = self._helpers[name]
             if why is not None:
                 return why
         return None
 
+    def _needed(self, rule: Rule) -> list[str]:
+        """Return the helpers of a template as it names them, and what else it needs of its file."""
+        called = [
+            name
+            for node in walk(parse_pattern(rule.after))
+            if isinstance(node, ast.Attribute) and (name := ast.unparse(node))
+            if any(is_name_of(helper, name) for helper in self._learned)
+        ]
+        through = {name.partition(".")[0] for name in called}
+        methods = [helper.name for helper in self.lesson.helpers if helper.name in rule.requires]
+        others = [name for name in rule.requires if "." not in name and name not in through]
+        return list(dict.fromkeys([*called, *methods, *others]))
+
     def _helper_objection(self, name: str) -> str | None:
         """Return why a helper that a template calls is not the one that the experiment taught."""
-        learned = [helper for helper in self.lesson.helpers if helper.name == name]
+        learned = [helper for helper in self._learned if is_name_of(helper, name)]
         if not learned:
             return f"the helper {name} is not in the experiment"
+        if any(helper.name == name and "." in name for helper in learned):
+            return self._method_objection(name, learned)
+        if "." in name:
+            return self._through_module(name, learned)
         if not bound_once(self.branch.tree, name):
             return f"the name {name} is bound more than once, or not at all, in this file"
         for statement in self.branch.tree.body:
             if isinstance(statement, ast.ImportFrom) and name in imported_names(statement):
-                found = self.find_helper(name, statement)
-                if found is None or not _is_learned(found, learned):
+                there = next(a.name for a in statement.names if name in (a.asname, a.name))
+                homes = self.find_helper(there, statement.module or "", statement.level)
+                if not homes or not all(_is_learned(h.definition, h, learned) for h in homes):
                     return f"the helper {name} that is imported here is not the learned one"
                 return None
-            if getattr(statement, "name", None) == name:
-                if not _is_learned(statement, learned):
+            if top_level_name(statement) == name:
+                if not _is_learned(statement, None, learned):
                     return f"the helper {name} is not the learned one"
                 return self._unresolved(statement, name)
         return f"the helper {name} is neither defined nor imported here"
+
+    def _method_objection(self, name: str, learned: list[Helper]) -> str | None:
+        """Return why a class of this file does not have a method as the experiment taught it."""
+        owner, _, method = name.rpartition(".")
+        if not bound_once(self.branch.tree, owner):
+            return f"the class {owner} is bound more than once, or not at all, in this file"
+        for statement in self.branch.tree.body:
+            if isinstance(statement, ast.ClassDef) and statement.name == owner:
+                found = _method(statement, method)
+                if found is None or not _is_learned(found, None, learned):
+                    return f"the method {name} is not the learned one"
+                return self._unresolved(found, name)
+            if isinstance(statement, ast.ImportFrom) and owner in imported_names(statement):
+                homes = self.find_helper(owner, statement.module or "", statement.level)
+                there = [_method(home.definition, method) for home in homes]
+                if not there or not all(one and _is_learned(one, None, learned) for one in there):
+                    return f"the method {name}, as it is imported here, is not the learned one"
+                return None
+        return f"the class {owner} is neither defined nor imported here"
+
+    def _through_module(self, name: str, learned: list[Helper]) -> str | None:
+        """Return why what a template calls through a module is not the learned helper."""
+        chain = ast.parse(name, mode="eval").body
+        in_full = self._branch_names.qualified(chain, self.branch.tree) or name
+        module, _, last = in_full.rpartition(".")
+        dotted = module.lstrip(".")
+        homes = self.find_helper(last, dotted, len(module) - len(dotted))
+        if not homes or not all(_is_learned(h.definition, h, learned) for h in homes):
+            return f"{name}, as this file has it, is not the learned helper"
+        return None
 
     def _unresolved(self, helper: ast.stmt, name: str) -> str | None:
         """Return why a helper would fail for a name that its file does not have."""
@@ -257,8 +323,45 @@ def _more_names(mine: ast.ImportFrom, statement: ast.ImportFrom) -> ast.ImportFr
     return ast.copy_location(more, statement)
 
 
-def _is_learned(statement: ast.stmt, learned: list[Helper]) -> bool:
-    return any(same_tree(statement, ast.parse(helper.text).body[0]) for helper in learned)
+def _method(owner: ast.stmt, name: str) -> ast.stmt | None:
+    """Return the one statement of a class that binds a name."""
+    body = owner.body if isinstance(owner, ast.ClassDef) else []
+    found = [one for one in body if name in bound_names([one])]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_learned(statement: ast.stmt, home: Home | None, learned: list[Helper]) -> bool:
+    """Tell whether a definition is a learned one, and reads in its own file what that one read."""
+    for helper in learned:
+        if not same_tree(_undocumented(statement), _undocumented(ast.parse(helper.text).body[0])):
+            continue
+        if home is None or (bound_once(home.tree, helper.name) and not _misread(helper, home)):
+            return True
+    return False
+
+
+def _undocumented(statement: ast.stmt) -> ast.stmt:
+    """Return a definition without its docstring, which is another text at another indent."""
+    if not isinstance(statement, Function) or ast.get_docstring(statement) is None:
+        return statement
+    bare = copy.copy(statement)
+    bare.body = statement.body[1:] or [ast.Pass()]
+    return bare
+
+
+def _misread(helper: Helper, home: Home) -> bool:
+    """Tell whether an imported name that a helper reads means something else in a file."""
+    names = Names(home.tree)
+    apart = PurePosixPath(helper.path).parent != PurePosixPath(home.path).parent
+    for text in helper.imports:
+        theirs = Names(ast.parse(text))
+        for name in bound_names(ast.parse(text).body):
+            read = ast.Name(name, ast.Load())
+            meaning = theirs.qualified(read, read) or ""
+            relative = apart and meaning.startswith(".")
+            if relative or names.qualified(read, home.tree) != meaning:
+                return True
+    return False
 
 
 @cache

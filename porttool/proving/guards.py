@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Collection, Iterator, Sequence
 
@@ -45,6 +46,7 @@ class _Line:
     guard: ast.If
     line: int
     known: bool  # whether onto has this very guard
+    part: ast.stmt
 
 
 def gate_faults(
@@ -67,8 +69,9 @@ def gate_faults(
     ]
     calls = [call for call in after.gates if reads(gate, call.test)]
     for wrap in wraps:
-        text = ast.unparse(before.afresh().expression(parse_part(wrap.value), wrap.scope))
-        inner = _inner(wrap.value, before.wrappers)
+        value = (wrap.target or "") if wrap.kind == "decorator" else wrap.value
+        text = ast.unparse(before.afresh().expression(parse_part(value), wrap.scope))
+        inner = _inner(value, before.wrappers)
         held = [line for line in lines if _is_for(line, wrap)]
         handed = [c for c in calls if c.scope == wrap.scope and c.value in (text, inner)]
         yield from _wrapped(wrap, wraps, held, handed)
@@ -148,7 +151,8 @@ def _lines(
             options = isinstance(part.value, ast.Call) and last_name(part.value) == "dict"
         made = [node for node in ast.walk(part) if isinstance(node, ast.Call)]
         texts = tuple(ast.unparse(call) for call in made if last_name(call) in wrappers)
-        yield _Line(scope, target, options and not texts, texts, guard, part.lineno, known)
+        is_options, at = options and not texts, part.lineno
+        yield _Line(scope, target, is_options, texts, guard, at, known, part)
 
 
 def _wraps_itself(value: ast.expr, target: str, wrappers: Collection[str]) -> bool:
@@ -173,7 +177,20 @@ def _wraps_itself(value: ast.expr, target: str, wrappers: Collection[str]) -> bo
 def _is_for(line: _Line, wrap: Wrap) -> bool:
     """Tell whether a guard's line is the one for a seed, and wraps it once."""
     here = wrap.target is not None and (line.target, line.scope) == (wrap.target, wrap.scope)
+    if wrap.kind == "statement" and wrap.statement is not None and not here:
+        added = [_without_options(one, wrap) for one in ast.parse(wrap.statement).body]
+        return line.scope == wrap.scope and _without_options(line.part, wrap) in added
     return here and len(line.wrapping) == 1
+
+
+def _without_options(statement: ast.stmt, wrap: Wrap) -> str:
+    """Return an added statement's text, its wrapping without options: the config may give those."""
+    names = {last_name(c) for c in ast.walk(parse_pattern(wrap.call)) if isinstance(c, ast.Call)}
+    bare = copy.deepcopy(statement)
+    for node in ast.walk(bare):
+        if isinstance(node, ast.Call) and last_name(node) in names:
+            node.keywords = []
+    return ast.unparse(bare)
 
 
 def _options(call: str) -> list[str]:

@@ -10,36 +10,45 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from porttool.errors import NeedsPerson, PortError, UnparsableSource
+from porttool.errors import PortError, UnparsableSource
 from porttool.frozen import dataclass
-from porttool.gating.settings import declared_values, plain_values, same_values
 from porttool.learning.lesson import Lesson
 from porttool.plan.switch import FlatSwitch, Switch, SwitchPlan
-from porttool.plan.types import fits
-from porttool.proving.additions import Additions
-from porttool.proving.compare import Comparison, Difference
+from porttool.proving.additions import AddedModule, Additions
+from porttool.proving.compare import Comparison, Difference, Home
 from porttool.proving.declared import objection_on, undeclared
 from porttool.proving.fold import Folded, fold
-from porttool.proving.reach import imports, loads, module_names, new_file_objection
-from porttool.source.scopes import Function, bound_names
+from porttool.proving.reach import (
+    TEXT,
+    importing_line,
+    imports,
+    loads,
+    module_names,
+    module_word,
+    new_file_objection,
+)
+from porttool.proving.same_settings import settings_verdict
+from porttool.source.scopes import bound_names, imported_modules, imported_names
 from porttool.source.syntax import Source, parse_source, text_of
 
 Verdict = Literal[
     "identical tree",
     "added, unreachable from onto",
+    "added, does nothing by itself",
     "declaration only",
     "data only",
     "text only",
     "not proven",
 ]
-_TEXT = (".md", ".rst", ".txt")
+_DELETED = "it is deleted"
 _MAX_SHOWN = 160
+_MAX_REEXPORTS = 8  # files that import a name from one another
 
 
 @dataclass(frozen=True)
@@ -66,63 +75,19 @@ def prove_off(
     branch: Mapping[str, bytes | None],
     lesson: Lesson,
     switch: Switch | None,
+    new_folders: Collection[str] = (),
 ) -> Proof:
     """Prove every changed file of a branch.
 
     `onto` holds the files from before: the changed ones, and all that hold one of `search_words`.
-    `branch` holds the changed paths only: None where a file is deleted.
+    `branch` holds the changed paths only: None where a file is deleted. `new_folders` are those
+    that onto does not have.
     """
-    case = _Case(onto, branch, lesson, switch)
+    case = _Case(onto, branch, lesson, switch, new_folders)
     files = tuple(case.file(path) for path in sorted(branch))
     holds = all(file.verdict != "not proven" for file in files)
     assumes = tuple(dict.fromkeys(case.assumes)) if holds else ()
     return Proof(holds, "syntax" if holds else "none", files, assumes)
-
-
-def search_words(
-    onto: Mapping[str, bytes], branch: Mapping[str, bytes | None], switch: Switch | None = None
-) -> tuple[str, ...]:
-    """Return the words by which a file of onto could get at what the branch adds.
-
-    Both arguments hold the changed files only. A proof has to see every file of onto, settings and
-    packaging included, that holds one of these as a whole word. What imports a changed file may be
-    what hands it the settings that hold a flat switch.
-    """
-    words: set[str] = set()
-    if isinstance(switch, FlatSwitch):
-        stems = [PurePosixPath(path) for path in branch if path.endswith(".py")]
-        words |= {n.parent.name if n.stem == "__init__" else n.stem for n in stems} - {""}
-        words |= {switch.root.rpartition(".")[2]} if switch.root else set()
-    for path, data in branch.items():
-        name = PurePosixPath(path)
-        if path not in onto:
-            words.add(name.stem if name.suffix == ".py" else name.name)
-        elif name.suffix in _TEXT:
-            words.add(name.name)
-        elif name.suffix == ".py" and data is not None:
-            old, new = _defined(path, onto[path]), _defined(path, data)
-            words |= {
-                method
-                for owner, methods in new.items()
-                if owner and owner in old
-                for method in methods - old[owner]
-            }
-            if any(not added.startswith("_") for added in new.get("", set()) - old.get("", set())):
-                words.add(name.stem)  # a star import of the module would take the name over
-    return tuple(sorted(words))
-
-
-def _defined(path: str, data: bytes) -> dict[str, set[str]]:
-    """Return the top-level names of a file under "", and the methods of each of its classes."""
-    try:
-        tree = parse_source(path, data).tree
-    except UnparsableSource:
-        return {}
-    found = {"": bound_names(tree.body)}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            found[node.name] = {part.name for part in node.body if isinstance(part, Function)}
-    return found
 
 
 class _Case:
@@ -134,11 +99,13 @@ class _Case:
         branch: Mapping[str, bytes | None],
         lesson: Lesson,
         switch: Switch | None,
+        new_folders: Collection[str],
     ) -> None:
         self._onto = onto
         self._branch = branch
         self._lesson = lesson
         self._switch = switch
+        self._new_folders = new_folders
         self._new = [path for path in branch if path not in onto]
         self._new_modules = {
             path: module_names(path, onto) for path in self._new if path.endswith(".py")
@@ -153,7 +120,7 @@ class _Case:
         before = self._onto.get(path)
         suffix = PurePosixPath(path).suffix
         if after is None:
-            return FileProof(path, "not proven", "it is deleted")
+            return self._text(path) if suffix in TEXT else FileProof(path, "not proven", _DELETED)
         if before is None:
             return self._added(path)
         if before == after:
@@ -161,22 +128,80 @@ class _Case:
         if suffix == ".py":
             return self._python(path, before, after)
         if suffix in (".yaml", ".yml"):
-            return self._settings(path, before, after)
-        if suffix in _TEXT:
+            return FileProof(path, *settings_verdict(path, before, after, self._switch))
+        if suffix in TEXT:
             return self._text(path)
         return FileProof(path, "not proven", f"what reads a {suffix or path} file is not known")
 
     def _added(self, path: str) -> FileProof:
-        why = new_file_objection(path, self._onto, self._trees())
+        importers: list[str] = []
+
+        def does(importer: str) -> str | None:
+            before = _readable(importer, self._onto[importer])
+            names = module_names(path, self._onto)
+            if importing_line(before, importer, path, names) is not None:
+                return "onto has that import already, and it means something else there"
+            importers.append(importer)
+            loaded = imported_modules(self._trees()[importer])
+            return self._loaded(path, frozenset(loaded), ()).why
+
+        new_folder = str(PurePosixPath(path).parent) in self._new_folders
+        why = new_file_objection(path, self._onto, self._trees(), does, new_folder=new_folder)
         if why is not None:
             return FileProof(path, "not proven", why)
         self.assumes.append(f"nothing of onto loads files by pattern from {_folder(path)}")
+        if importers:
+            detail = f"it only defines what {', '.join(importers)} may import"
+            return FileProof(path, "added, does nothing by itself", detail)
         return FileProof(path, "added, unreachable from onto", "nothing of onto names it")
+
+    def _added_modules(
+        self, importer: str, loaded: Collection[str], around: tuple[str, ...] = ()
+    ) -> Callable[[str, int], AddedModule | None]:
+        """Return what finds the new file that an import would load, and says what that does."""
+
+        def find(dotted: str, level: int) -> AddedModule | None:
+            found = None
+            for path, names in self._new_modules.items():
+                exact = level > 0 or dotted in names
+                # Whoever imports from a package that is being loaded does not load it again.
+                loading = path in around and not exact
+                if loading or not loads(dotted, level, importer, path, names):
+                    continue
+                added = self._loaded(path, frozenset(loaded), around)
+                if added.why is not None:
+                    return added
+                found = added if exact or found is None else found
+            return found
+
+        return find
+
+    def _loaded(self, path: str, loaded: frozenset[str], around: tuple[str, ...]) -> AddedModule:
+        """Say what loading a new file does where these modules have been loaded as well.
+
+        `around` are the new files that are being loaded already.
+        """
+        tree = self._tree(path)
+        if path in around:
+            return AddedModule(path, tree, "it imports itself, through others")
+        additions = Additions(
+            path=path,
+            onto=ast.Module([], []),
+            branch=Folded(tree, (), (), frozenset()),
+            config=None,
+            mentioned=self._mentioned,
+            added_module=self._added_modules(path, loaded, (*around, path)),
+            old_module=lambda dotted, level: self._old_module(dotted, level, path),
+            loaded=loaded,
+        )
+        why = additions.objection_to_loading()
+        self.assumes += additions.assumes if why is None else []
+        return AddedModule(path, tree, why)
 
     def _trees(self) -> Mapping[str, ast.Module]:
         """Return the Python files that existed, as the branch leaves them with the switch off."""
         if self._old_trees is None:
-            stems = {PurePosixPath(path).stem.encode() for path in self._new_modules}
+            stems = {module_word(path).encode() for path in self._new_modules}
             self._old_trees = {}
             for path in self._onto:
                 data = self._branch.get(path, self._onto[path])
@@ -228,10 +253,9 @@ class _Case:
             branch=folded,
             config=config,
             mentioned=self._mentioned,
-            new_module=lambda dotted, level: any(
-                loads(dotted, level, path, new, names) for new, names in self._new_modules.items()
-            ),
+            added_module=self._added_modules(path, imported_modules(before_tree)),
             old_module=lambda dotted, level: self._old_module(dotted, level, path),
+            called=_methods_called(self._lesson),
         )
         comparison = Comparison(
             onto=before_tree,
@@ -283,16 +307,30 @@ class _Case:
 
     def _old_module(self, dotted: str, level: int, importer: str) -> ast.Module | None:
         """Return the file of onto that an import loads, as the branch leaves it."""
+        for path in self._files_behind(dotted, level, importer):
+            if path in self._onto:
+                return self._tree(path)
+        return None
+
+    def _tree(self, path: str) -> ast.Module:
+        """Return a known file as the branch leaves it; an empty one where nothing can load it."""
+        return _readable(path, self._branch.get(path, self._onto.get(path)) or b"")
+
+    def _files_behind(self, dotted: str, level: int, importer: str) -> Iterator[str]:
+        """Yield the files that an import may load, but for those that the branch deletes."""
         last = dotted.rpartition(".")[2]
-        for path in self._modules.get(last, ()) if last else self._onto:
-            data = self._branch.get(path, self._onto[path])
-            if data is None or not path.endswith(".py"):
+        for path in self._modules.get(last, ()) if last else self._files:
+            if not path.endswith(".py") or self._branch.get(path, b"") is None:
                 continue
             names = module_names(path, self._onto)
             exact = level > 0 or dotted in names
             if exact and loads(dotted, level, importer, path, names):
-                return parse_source(path, data).tree
-        return None
+                yield path
+
+    @cached_property
+    def _files(self) -> Sequence[str]:
+        """The files of onto that are known, then those that the branch adds."""
+        return (*self._onto, *self._new)
 
     @cached_property
     def _modules(self) -> Mapping[str, Sequence[str]]:
@@ -301,7 +339,7 @@ class _Case:
         It names the file, or the folder of a package.
         """
         found: dict[str, list[str]] = {}
-        for path in self._onto:
+        for path in self._files:
             place = PurePosixPath(path)
             if place.suffix == ".py":
                 for word in {place.stem, place.parent.name}:
@@ -349,49 +387,44 @@ class _Case:
                     return f"{other}:{line}"
         return None
 
-    def _helper_finder(self, importer: str) -> Callable[[str, ast.ImportFrom], ast.stmt | None]:
-        """Return what finds the definition behind an import, among the files that are known."""
+    def _helper_finder(self, importer: str) -> Callable[[str, str, int], list[Home]]:
+        """Return what finds the definitions that an import may give, among the known files."""
 
-        def find(name: str, statement: ast.ImportFrom) -> ast.stmt | None:
-            for helper in self._lesson.helpers:
-                data = self._branch.get(helper.path, self._onto.get(helper.path))
-                if helper.name != name or data is None:
-                    continue
-                names = module_names(helper.path, self._onto)
-                module = statement.module or ""
-                if loads(module, statement.level, importer, helper.path, names):
-                    for node in parse_source(helper.path, data).tree.body:
-                        if getattr(node, "name", None) == name:
-                            return node
-            return None
+        def find(name: str, dotted: str, level: int) -> list[Home]:
+            return self._homes(name, dotted, level, importer, _MAX_REEXPORTS)
 
         return find
 
-    def _settings(self, path: str, before: bytes, after: bytes) -> FileProof:
-        try:
-            old, new = plain_values(before), plain_values(after)
-        except NeedsPerson as error:
-            return FileProof(path, "not proven", f"it cannot be compared: {error.why}")
-        if same_values(old, new):
-            return FileProof(path, "data only", "the same values")
-        key = self._switch.key if self._switch else None
-        section = new.get(key) if isinstance(new, dict) else None
-        flat = isinstance(self._switch, FlatSwitch)
-        if flat and isinstance(new, dict) and isinstance(old, dict) and key is not None:
-            rest = {name: value for name, value in new.items() if name != key}
-            if section is False and key not in old and same_values(old, rest):
-                return FileProof(path, "data only", f"`{key}: false` is added")
-        if not isinstance(self._switch, SwitchPlan):
-            return FileProof(path, "not proven", _first_value(path, old, new, ()))
-        if not isinstance(section, dict) or not isinstance(old, dict):
-            return FileProof(path, "not proven", _first_value(path, old, new, ()))
-        rest = {name: value for name, value in new.items() if name != key}
-        if key in old or not same_values(old, rest):
-            return FileProof(path, "not proven", _first_value(path, old, rest, ()))
-        why = _section_objection(section, self._switch)
-        if why is not None:
-            return FileProof(path, "not proven", f"{path}: {why}")
-        return FileProof(path, "data only", f"`{key}` is added, with every switch off")
+    def _homes(self, name: str, dotted: str, level: int, importer: str, depth: int) -> list[Home]:
+        """Return the definitions behind an import, seen through files that import the name on."""
+        found = []
+        for path in self._files_behind(dotted, level, importer) if depth else ():
+            tree = self._tree(path)
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and name in imported_names(node):
+                    there = next(a.name for a in node.names if name in (a.asname, a.name))
+                    rest = node.module or "", node.level, path, depth - 1
+                    found += self._homes(there, *rest)
+                elif name in bound_names([node]):
+                    found.append(Home(path, tree, node))
+        return found
+
+
+def _methods_called(lesson: Lesson) -> frozenset[str]:
+    """Return the methods of the experiment's, `Class.name`, that its rewrites call."""
+    called = {name for rule in lesson.rules for name in rule.requires}
+    methods = [helper for helper in lesson.helpers if "." in helper.name]
+    while more := {need for h in methods if h.name in called for need in h.needs} - called:
+        called |= more
+    return frozenset(helper.name for helper in methods if helper.name in called)
+
+
+def _readable(path: str, data: bytes) -> ast.Module:
+    """Return a file's tree, an empty one where Python could not load it either."""
+    try:
+        return parse_source(path, data).tree
+    except UnparsableSource:
+        return ast.Module([], [])
 
 
 def _parsed(files: Mapping[str, bytes | None]) -> Mapping[str, Source]:
@@ -411,36 +444,6 @@ def _home(switch: FlatSwitch) -> str:
     if switch.module is None:
         return f"`{switch.name}` of the settings, which is false or not there"
     return f"`{switch.name}` as {switch.module} declares it"
-
-
-def _section_objection(section: Mapping[str, Any], switch: SwitchPlan) -> str | None:
-    """Return why a settings file's section turns something on, or would not be read."""
-    declared = declared_values(switch)
-    types = {s.key: {f.name: f.type for f in s.fields} for s in switch.sections}
-    for key, options in section.items():
-        if key not in declared or not isinstance(options, dict):
-            return f"`{switch.key}.{key}` is not a section that the plan declares"
-        for name, value in options.items():
-            if name not in declared[key]:
-                return f"`{switch.key}.{key}.{name}` is not an option that the plan declares"
-            if not fits(value, types[key][name]):
-                return f"`{switch.key}.{key}.{name}` is {value!r}, expected {types[key][name]}"
-            gate = name == switch.enabled.name
-            if gate and value is not declared[key][name]:
-                return f"`{switch.key}.{key}.{name}` is {value!r}, expected it to be off"
-    return None
-
-
-def _first_value(path: str, old: Any, new: Any, at: tuple[str, ...]) -> str:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            if key not in old or key not in new:
-                side = "the branch" if key in new else "onto"
-                return f"{path}: `{'.'.join((*at, str(key)))}` is only in {side}"
-            if not same_values(old[key], new[key]):
-                return _first_value(path, old[key], new[key], (*at, str(key)))
-        return f"{path}: the keys of `{'.'.join(at)}` have another order"
-    return f"{path}: `{'.'.join(at)}` is {old!r} on onto and {new!r} on the branch"
 
 
 def _folder(path: str) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 
+from porttool.errors import UnparsableSource
+from porttool.plan.switch import FlatSwitch, Switch
 from porttool.source.nodes import nodes_of
+from porttool.source.scopes import Function, bound_names, top_level_name
+from porttool.source.syntax import parse_source
 
+TEXT = (".md", ".rst", ".txt")
 # Loaded by Python, pytest or a packaging tool without being imported by name.
 _LOADED_ANYWAY = (
-    "__init__.py",
     "__main__.py",
     "conftest.py",
     "setup.py",
@@ -22,23 +26,94 @@ _LOADED_ANYWAY = (
 _INERT = (".md", ".rst", ".txt", ".yaml", ".yml", ".csv", ".png", ".svg", ".patch", ".bundle")
 
 
+def search_words(
+    onto: Mapping[str, bytes],
+    branch: Mapping[str, bytes | None],
+    switch: Switch | None = None,
+    helpers: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Return the words by which a file of onto could get at what the branch adds.
+
+    Both arguments hold the changed files only. A proof has to see every file of onto, settings and
+    packaging included, that holds one of these as a whole word. What imports a changed file may be
+    what hands it the settings that hold a flat switch; what holds the name of one of `helpers` may
+    be what a changed file imports it from.
+    """
+    words: set[str] = set()
+    defined: set[str] = set()
+    if isinstance(switch, FlatSwitch):
+        stems = [path for path in branch if path.endswith(".py")]
+        words |= set(map(module_word, stems)) - {""}
+        words |= {switch.root.rpartition(".")[2]} if switch.root else set()
+    for path, data in branch.items():
+        name = PurePosixPath(path)
+        if path not in onto:
+            words.add(module_word(path) if name.suffix == ".py" else name.name)
+            defined |= _definitions(path, data or b"") if name.suffix == ".py" else set()
+        elif name.suffix in TEXT:
+            words.add(name.name)
+        elif name.suffix == ".py" and data is not None:
+            old, new = _defined(path, onto[path]), _defined(path, data)
+            defined |= _definitions(path, data)
+            words |= {
+                method
+                for owner, methods in new.items()
+                if owner and owner in old
+                for method in methods - old[owner]
+            }
+            if any(not added.startswith("_") for added in new.get("", set()) - old.get("", set())):
+                words.add(name.stem)  # a star import of the module would take the name over
+    return tuple(sorted(words | set(helpers) - defined))
+
+
+def _definitions(path: str, data: bytes) -> set[str]:
+    """Return the names that a file defines at its top level, imports not counted."""
+    try:
+        names = map(top_level_name, parse_source(path, data).tree.body)
+    except UnparsableSource:
+        return set()
+    return {name for name in names if name}
+
+
+def _defined(path: str, data: bytes) -> dict[str, set[str]]:
+    """Return the top-level names of a file under "", and the methods of each of its classes."""
+    try:
+        tree = parse_source(path, data).tree
+    except UnparsableSource:
+        return {}
+    found = {"": bound_names(tree.body)}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {part.name for part in node.body if isinstance(part, Function)}
+    return found
+
+
 def new_file_objection(
-    path: str, onto: Mapping[str, bytes], trees: Mapping[str, ast.Module]
+    path: str,
+    onto: Mapping[str, bytes],
+    trees: Mapping[str, ast.Module],
+    does: Callable[[str], str | None],
+    *,
+    new_folder: bool,
 ) -> str | None:
     """Return why a new file may take part in what onto does.
 
     `onto` holds the files from before, `trees` the Python files that existed, as the branch leaves
-    them. A file that is loaded by pattern from its folder is not seen.
+    them. `does` says what the file does when one of these loads it, None where that is nothing. A
+    file that is loaded by pattern from its folder is not seen.
     """
     name = PurePosixPath(path).name
+    if name == "__init__.py" and not new_folder:
+        return "a new __init__.py makes another package of a folder that was there"
     if name in _LOADED_ANYWAY:
         return f"a new {name} is loaded without being imported"
     if path.endswith(".py"):
         names = module_names(path, onto)
         for other, tree in trees.items():
-            line = _importing_line(tree, other, path, names)
-            if line is not None:
-                return f"{other}:{line} imports it"
+            line = importing_line(tree, other, path, names)
+            done = does(other) if line is not None else None
+            if done is not None:
+                return f"{other}:{line} imports it, and it is not known to do nothing then: {done}"
         words: Iterable[bytes] = [dotted.encode() for dotted in names if "." in dotted]
     elif PurePosixPath(path).suffix in _INERT:
         words = [name.encode()]
@@ -52,6 +127,12 @@ def new_file_objection(
                 if found is not None:
                     return f"{other}:{data.count(bytes([10]), 0, found.start()) + 1} names it"
     return None
+
+
+def module_word(path: str) -> str:
+    """Return the last name of the module, or package, that a file is."""
+    place = PurePosixPath(path)
+    return place.parent.name if place.stem == "__init__" else place.stem
 
 
 def module_names(path: str, onto: Mapping[str, bytes]) -> frozenset[str]:
@@ -96,7 +177,8 @@ def loads(dotted: str, level: int, importer: str, path: str, names: Iterable[str
     return any(dotted == name or dotted.startswith(name + ".") for name in names)
 
 
-def _importing_line(tree: ast.Module, importer: str, path: str, names: Iterable[str]) -> int | None:
+def importing_line(tree: ast.Module, importer: str, path: str, names: Iterable[str]) -> int | None:
+    """Return the first line of a file that imports the module at `path`, None where none does."""
     for dotted, level, line in imports(tree):
         if loads(dotted, level, importer, path, names):
             return line

@@ -369,6 +369,7 @@ class _File:
         }
         for name in sorted(needed):
             if "." in name:
+                yield from self._method(name)
                 continue
             old = [node for node in self._onto.source.tree.body if name in bound_names([node])]
             new = [node for node in self._written.tree.body if name in bound_names([node])]
@@ -378,6 +379,16 @@ class _File:
             for node in new if learned else ():
                 if isinstance(node, _DEFINITIONS) and dump(node) not in self._onto.helpers:
                     yield self._fault(node.lineno, f"{name} is not the one that was learned")
+
+    def _method(self, name: str) -> Iterator[Fault]:
+        """Yield why the class of a learned method, where it is in this file, does not have it."""
+        owner, _, method = name.rpartition(".")
+        learned = any(helper.name == name for helper in self._onto.lesson.helpers)
+        for node in self._written.tree.body if learned else ():
+            if isinstance(node, ast.ClassDef) and node.name == owner:
+                found = sum(method in bound_names([one]) for one in node.body)
+                if found != 1:
+                    yield self._fault(node.lineno, f"{name} is there {found} times, expected once")
 
     def _unresolved(self) -> Iterator[Fault]:
         """Yield names that the written file reads and nothing gives it."""

@@ -14,10 +14,11 @@ from typing import Any
 
 from porttool.errors import EXIT_CHECK_FAILED, EXIT_PARKED, NeedsPerson, PortError, RepositoryError
 from porttool.frozen import dataclass
-from porttool.git.commits import PORT, CommitId, trailers
+from porttool.git.commits import CommitId
 from porttool.git.publish import NOTES, RefUpdate, committing, publish
 from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
+from porttool.ownership import find_made
 from porttool.plan.plan import Plan
 from porttool.publishing.hosting import HostError, Request, create_command, offer, program_for
 from porttool.publishing.remote import Remote, open_remote, push, push_command, tips_there
@@ -118,13 +119,13 @@ def publish_port(
     there = open_remote(repo, remote)
     progress(f"asking {there.name} what it has")
     ref = f"refs/heads/{report.branch}"
-    tips = tips_there(there, (ref, f"refs/heads/{report.onto}", NOTES))
+    base = _base(repo, report.onto, there)
+    tips = tips_there(there, (ref, f"refs/heads/{base}", NOTES))
     _check_branch(repo, report, there, tips)
     tip, expected = CommitId(report.tip), tips.get(ref)
-    request = Request(
-        report.branch, report.onto, _title(report), markdown(report, standing=standing), draft
-    )
-    notes = _notes(report, standing, there, tips)
+    body = markdown(report, standing=standing)
+    request = Request(report.branch, base, _title(report), body, draft)
+    notes = _notes(report, standing, there, missing=f"refs/heads/{base}" not in tips)
     if dry_run:
         return _would(there, report, request, expected, notes)
     said: tuple[str, ...] = ()
@@ -221,9 +222,10 @@ def _check_branch(
     # A commit that was picked onto the new branch is in it, under another id.
     gone = ("--right-only", "--cherry-pick", f"{report.tip}...{seen}", f"^{report.onto_id}")
     listing = repo.git.run("rev-list", *gone, "--").out
-    for id in listing.decode().split():
-        commit = repo.commit(CommitId(id))
-        if (PORT, report.port) not in trailers(commit.message) and not _on_onto(repo, report, id):
+    own = _made_by_porttool(repo, report, remote, seen, tips.get(NOTES))
+    for id in map(CommitId, listing.decode().split()):
+        commit = repo.commit(id)
+        if id not in own and not _on_onto(repo, report, id):
             raise NeedsPerson(
                 f"somebody has committed on {remote.name}'s {report.branch}; nothing was pushed",
                 where=f"{id} {commit.subject}",
@@ -232,6 +234,20 @@ def _check_branch(
                 f"git fetch {shlex.quote(remote.name)} && git cherry-pick {id[:12]} on "
                 f"{report.branch}",
             )
+
+
+def _made_by_porttool(
+    repo: Repository, report: Report, remote: Remote, tip: CommitId, theirs: CommitId | None
+) -> set[CommitId]:
+    """Return the commits of a remote's branch that porttool made, by this clone's notes or its."""
+    made = find_made(repo, tip, report.port)
+    if made is None and theirs is not None:
+        remote.git.run("fetch", "--quiet", "--no-write-fetch-head", "--", remote.name, NOTES)
+        made = find_made(repo, tip, report.port, notes_at=theirs)
+    if made is None:
+        return set()
+    listing = repo.git.run("rev-list", made.tip, f"^{made.onto_id}", "--").out
+    return set(map(CommitId, listing.decode().split()))
 
 
 def _on_onto(repo: Repository, report: Report, id: str) -> bool:
@@ -245,9 +261,13 @@ def _title(report: Report) -> str:
     return title if len(title) <= MAX_TITLE else f"{title[: MAX_TITLE - 3]}..."
 
 
-def _notes(
-    report: Report, standing: Standing, remote: Remote, tips: dict[str, CommitId]
-) -> tuple[str, ...]:
+def _base(repo: Repository, onto: str, remote: Remote) -> str:
+    """Return onto by the name that the remote knows it by: `main` for its `origin/main`."""
+    tracked = repo.ref(f"refs/heads/{onto}") is None and repo.ref(f"refs/remotes/{onto}")
+    return onto.removeprefix(f"{remote.name}/") if tracked else onto
+
+
+def _notes(report: Report, standing: Standing, remote: Remote, *, missing: bool) -> tuple[str, ...]:
     found = []
     if standing.stale:
         gained = counted(standing.stale, "commit")
@@ -258,7 +278,7 @@ def _notes(
         found.append("port.yaml has changed since the branch was made")
     if report.verdict == "unverified":
         found.append("it was not verified: the pull request says so")
-    if f"refs/heads/{report.onto}" not in tips:
+    if missing:
         found.append(f"{remote.name} has no {report.onto} for a pull request to go to")
     return tuple(found)
 

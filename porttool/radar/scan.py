@@ -67,6 +67,8 @@ def scan(repo: Repository, onto: str, progress: Progress) -> Radar:
     history = read_history(repo, onto, onto_id)
     ids = dict.fromkeys(id for branch in history.unmerged for id in branch.commits)
     plans = _plans(repo)
+    reviewed = {f"refs/heads/{plan.review_branch}" for plan in plans.values()}
+    made = repo.refs(reviewed) if reviewed else {}
     with Quarantine(repo) as quarantine:
         commits = quarantine.commits(ids)
         tree = quarantine.tree_of(onto_id)
@@ -93,6 +95,7 @@ def scan(repo: Repository, onto: str, progress: Progress) -> Radar:
                 tree=tree,
                 wrappers=wrappers,
                 port=plans.get(id),
+                made=made,
             )
             for id, commit in commits.items()
         }
@@ -184,6 +187,7 @@ def _state(
     tree: TreeId,
     wrappers: Sequence[Wrapper],
     port: Plan | None,
+    made: Mapping[str, str],
 ) -> CommitState:
     state: State = "ports clean"
     reasons: tuple[str, ...] = ()
@@ -215,6 +219,9 @@ def _state(
         since=since,
         moment=moment,
         port=port.name if port else "",
+        port_branch=port.review_branch
+        if port and f"refs/heads/{port.review_branch}" in made
+        else "",
     )
 
 

@@ -60,8 +60,11 @@ def why(branch: BranchState) -> list[str]:
             break
     if branch.since is not None:
         lines.insert(0, short_line(f"since {named(branch.since)}", _MAX_WHY))
-    ports = dict.fromkeys(commit.port for commit in branch.commits if commit.port)
-    return [*lines, *(f"porttool apply {port}" for port in ports)]
+    ports = {commit.port: commit.port_branch for commit in branch.commits if commit.port}
+    return [
+        *lines,
+        *(f"porttool {'refresh' if made else 'apply'} {port}" for port, made in ports.items()),
+    ]
 
 
 def reason(commit: CommitState) -> str:

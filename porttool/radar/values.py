@@ -35,7 +35,8 @@ class CommitState:
 
     `with_earlier` counts the commits of its branch that it was picked together with, because it
     builds on them. `since` is the commit of onto's first-parent history at which it began to
-    conflict, `moment` that commit's place in `Radar.line`.
+    conflict, `moment` that commit's place in `Radar.line`. `port` is the port that it belongs to,
+    `port_branch` that port's branch where it is made already.
     """
 
     id: str
@@ -49,6 +50,7 @@ class CommitState:
     since: Named | None = None
     moment: int | None = None
     port: str = ""
+    port_branch: str = ""
 
 
 @dataclass(frozen=True)

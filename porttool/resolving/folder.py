@@ -7,6 +7,7 @@ nothing else of the project, and a list of the conflicts that it was made for.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,8 @@ class Opened:
     def read(self, question: Question) -> bytes | None:
         """Return what a person has made of a conflict's file, or None where it is not there."""
         path = self.files / question.paths[0]
-        if path.is_symlink() or not path.resolve().is_relative_to(self.files.resolve()):
+        there = Path(os.path.realpath(path))  # `Path.resolve` may fail on a circle of links
+        if path.is_symlink() or not there.is_relative_to(os.path.realpath(self.files)):
             raise NeedsPerson(
                 f"{question.paths[0]} leads out of the folder",
                 where=str(path),

@@ -13,6 +13,7 @@ from porttool.source.layout import DEFAULT_LINE_LENGTH, exploded, import_order
 from porttool.source.syntax import (
     Source,
     TextEdit,
+    same_tree,
     span_of,
     statement_span,
     text_of,
@@ -71,7 +72,7 @@ def bring_imports(
             name = _names(statement)[0]
             host = _host(source, statement, extended or {})
         if host is None:
-            edit = insert_import(source, text)
+            edit = _beside_its_like(source, statement, text) or insert_import(source, text)
             edits += [] if edit is None else [edit]
         elif name not in _names(host):
             wanted.setdefault(host, {})[name] = None
@@ -121,6 +122,51 @@ def _with_names(source: Source, host: ast.ImportFrom, wanted: list[str]) -> str:
     if host.names[0].lineno > host.lineno and host.names[-1].lineno > host.names[0].lineno:
         return exploded(f"from {module} import (", names, ")", indent="")
     return _from_import(module, names, DEFAULT_LINE_LENGTH)
+
+
+def _beside_its_like(source: Source, statement: ast.stmt, text: str) -> TextEdit | None:
+    """Insert an import into the block with imports of the same package, or of the standard library.
+
+    None where there is no such block, where it is not sorted, where an equal import stands, and
+    where a star import may bring the same name behind it.
+    """
+    ours = _sort_key(statement)
+    if ours is None or any(same_tree(statement, one) for one in source.tree.body):
+        return None
+    imports = (one for one in source.tree.body if isinstance(one, ast.ImportFrom))
+    if any(one.names[0].name == "*" for one in imports):
+        return None
+    blocks: list[list[ast.stmt]] = []
+    for one in source.tree.body:
+        if _sort_key(one) is None:
+            continue
+        gap = not blocks or one.lineno > (blocks[-1][-1].end_lineno or 0) + 1
+        blocks = [*blocks, [one]] if gap else [*blocks[:-1], [*blocks[-1], one]]
+    for block in blocks:
+        keys = [key for one in block if (key := _sort_key(one)) is not None]
+        if keys != sorted(keys) or not any(_alike(key[1], ours[1]) for key in keys):
+            continue
+        behind = [one for one, key in zip(block, keys, strict=True) if key <= ours]
+        if not behind:
+            start = statement_span(source, block[0]).start
+            return TextEdit(start, start, f"{text.strip()}\n")
+        end = statement_span(source, behind[-1]).end
+        return TextEdit(end, end, f"{text.strip()}\n") if source.text[:end].endswith("\n") else None
+    return None
+
+
+def _sort_key(statement: ast.stmt) -> tuple[bool, str] | None:
+    """Return what isort sorts an import of one module by within its section."""
+    if isinstance(statement, ast.Import) and len(statement.names) == 1:
+        return False, statement.names[0].name
+    if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+        return True, statement.module
+    return None
+
+
+def _alike(module: str, other: str) -> bool:
+    top, section = module.partition(".")[0], _section(module)
+    return top == other.partition(".")[0] or section == _section(other) == 1
 
 
 def import_module(source: Source, module: str) -> TextEdit:

@@ -137,3 +137,18 @@ def top_level_name(statement: ast.stmt) -> str | None:
     if len(targets) == 1 and isinstance(targets[0], ast.Name):
         return targets[0].id
     return None
+
+
+def imported_modules(tree: ast.Module) -> set[str]:
+    """Return the dotted names of the modules that a file loads as it loads, parents included."""
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                parts = alias.name.split(".")
+                found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        elif isinstance(statement, ast.ImportFrom):
+            parts = (statement.module or "").split(".")
+            dots = "." * statement.level
+            found |= {dots + ".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return found

@@ -81,6 +81,6 @@ def measure_merged(
 
 def _record(plan: Plan, found: Measured, report: Report) -> str:
     if not found.files:
-        return mending(plan, found) or next_step(report)
+        return mending(plan, found.checks, found) or next_step(report)
     options = " ".join(f"--{name} {shlex.quote(str(path))}" for name, path in found.files)
     return f"porttool record {shlex.quote(plan.name)} {options}"

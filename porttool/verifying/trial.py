@@ -15,12 +15,13 @@ from typing import Any
 
 from porttool.frozen import dataclass
 from porttool.plan.plan import RunPlan
-from porttool.report import Check
+from porttool.report import Check, counted
 from porttool.verifying.checks import Finished, Processes, Workplace, as_check
 from porttool.wrappers import Wrapper
 
 PROBES = Path(__file__).parent / "probes"
 COMPILER = "torch.compile"
+ON_ONTO = "run on onto"
 SAME = "switch off equals onto"
 FRAMES = "compiled frames: 0 off, more than 0 on"
 
@@ -144,18 +145,19 @@ def same_check(plan: RunPlan, comparison: Comparison) -> Check:
     if not found:
         return _unreadable(name, finished)
     wrong = _differences("metrics", found["metrics"])
-    counted = [f"{found['records'][0]} records of metrics"]
+    compared = [f"{counted(found['records'][0], 'record')} of metrics"]
     if not found["records"][0]:
         wrong.append(f"{plan.metrics} is empty, so nothing was compared")
     checkpoint = found["checkpoint"]
     if checkpoint is not None:
         wrong += _differences("checkpoint", checkpoint)
-        counted.append(f"{checkpoint['tensors']} tensors and {checkpoint['values']} values")
+        tensors, values = checkpoint["tensors"], checkpoint["values"]
+        compared.append(f"{counted(tensors, 'tensor')} and {counted(values, 'value')}")
         if not checkpoint["tensors"]:
             wrong.append(f"{plan.checkpoint} holds no tensor, so nothing was compared")
     if wrong:
         return _failed(name, wrong, finished)
-    return Check(name, "passed", finished.seconds, f"equal to the bit: {', '.join(counted)}")
+    return Check(name, "passed", finished.seconds, f"equal to the bit: {', '.join(compared)}")
 
 
 def prefix_name(wrapper: Wrapper) -> str:
@@ -201,7 +203,8 @@ def frames_check(off: Sequence[Trial], on: Trial) -> Check:
     wrong += [f"a frame was not compiled: {failure}" for failure in counts.get("failures", [])]
     if wrong:
         return _failed(FRAMES, wrong, on.finished)
-    detail = f"{on.frames} on ({counts['graphs']} graphs, {len(counts['recompiles'])} recompiles)"
+    graphs, again = counted(counts["graphs"], "graph"), len(counts["recompiles"])
+    detail = f"{on.frames} on ({graphs}, {counted(again, 'recompile')})"
     compiled = tuple(counts["functions"])
     return Check(FRAMES, "passed", on.finished.seconds, f"0 off, {detail}", (), compiled)
 

@@ -21,7 +21,7 @@ from porttool.report import (
     next_step,
 )
 from porttool.verifying.measures import Measured
-from porttool.verifying.trial import SAME
+from porttool.verifying.trial import ON_ONTO, SAME
 
 PRECONDITION = "precondition"
 EXITS: dict[Verdict, int] = {
@@ -89,15 +89,21 @@ def verdict_of(
     return "ready" if proof.holds else "failed"
 
 
-def mending(plan: Plan, measured: Measured) -> str:
-    """Return what to do about measurements that gave no result, "" where all of them did."""
+def mending(plan: Plan, checks: Sequence[Check], measured: Measured) -> str:
+    """Return what to do where it is not the port that failed, "" where it may be."""
+    verify = f"porttool verify {shlex.quote(plan.name)}"
+    if any(check.name == ON_ONTO and check.status == "failed" for check in checks):
+        return (
+            f"{plan.onto} itself does not run so, and the port is not to blame: mend that, "
+            f"verify.run in {plan.path} or the interpreter (--python), then: {verify}"
+        )
     if not measured.missing:
         return ""
     options = " ".join(f"--{name}" for name in measured.missing)
     keys = " and ".join(f"verify.{name}" for name in measured.missing)
     return (
-        f"mend {keys} in {plan.path} or the program, then: porttool verify "
-        f"{shlex.quote(plan.name)} {options}; or verify without {options}"
+        f"mend {keys} in {plan.path} or the program, then: {verify} {options}; "
+        f"or verify without {options}"
     )
 
 

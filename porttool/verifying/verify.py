@@ -52,6 +52,7 @@ from porttool.verifying.merged import measure_merged
 from porttool.verifying.threshold import judged_precondition
 from porttool.verifying.trial import (
     FRAMES,
+    ON_ONTO,
     SAME,
     Comparison,
     Setup,
@@ -156,6 +157,8 @@ def verify(
         kept = kept_verdict(report, basis, standing, despite_precondition=despite_precondition)
         if kept is not None:
             return kept
+    # Asked before anything is run: without it, what is found could not be stored in the end.
+    repo.identity()
     progress("precondition")
     before = report.precondition.measured
     precondition = judged_precondition(
@@ -206,7 +209,7 @@ def verify(
         EXITS[verdict],
         message_of(report, standing),
         standing,
-        advice=mending(plan, measured),
+        advice=mending(plan, checks, measured),
     )
 
 
@@ -318,7 +321,7 @@ def _start_runs(
     setup: Setup, onto: Workplace, branch: Workplace, out: Path, lane: _Lane
 ) -> list[Future[Trial]]:
     wanted = (
-        ("run on onto", onto, "onto", False),
+        (ON_ONTO, onto, "onto", False),
         ("run with the switch off", branch, "off", False),
         ("run with the switch on", branch, "on", True),
     )
@@ -417,7 +420,7 @@ def _prove(prove: Prove, onto: CommitId, tip: CommitId) -> tuple[Proof, Check]:
     proof = Proof(found.holds, found.tier, files, found.assumes)
     against = [f"{f.path}: {f.detail}" for f in files if f.verdict == "not proven"]
     if found.holds:
-        name, detail = SYNTAX, f"{len(files)} changed files"
+        name, detail = SYNTAX, f"{counted(len(files), 'changed file')}"
         return proof, Check(name, "passed", seconds, detail)
     detail = against[0] if against else "not proven"
     return proof, Check(SYNTAX, "failed", seconds, detail, (), tuple(against))

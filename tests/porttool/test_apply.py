@@ -244,10 +244,23 @@ def test_main_moves_and_the_branch_is_replaced_only_on_demand(make_repo):
     repo.commit({"a.py": BASE + PUSH + PUSH.replace("push", "again")}, "moved again")
     with pytest.raises(RepositoryError, match="exists, made from other inputs") as caught:
         run(repo)
-    assert caught.value.next == "porttool apply x --onto main --replace"
+    assert caught.value.next == "porttool refresh x"
     assert repo.id("port/x") == first
-    assert run(repo, replace_branch=True).outcome == "created"
+    applied = run(repo, replace_branch=True)
+    assert applied.outcome == "created"
+    assert applied.message.startswith("made port/x anew with 1 commit; it was at " + first)
     assert repo.id("port/x") != first
+
+
+def test_a_branch_for_another_onto_is_replaced_only_on_demand(make_repo):
+    repo = stale(make_repo, {"a.py": BASE}, {"a.py": EXPERIMENT}, {"a.py": BASE + PUSH})
+    run(repo)
+    repo.git("branch", "release", "main~1")
+    with pytest.raises(RepositoryError, match="exists, made from other inputs") as caught:
+        run(repo, onto="release")
+    assert caught.value.why == "it was made on main, this would be on release"
+    assert caught.value.next == "porttool apply x --onto release --replace"
+    assert run(repo, onto="release", replace_branch=True).report.onto == "release"
 
 
 def test_a_branch_with_a_persons_commit_is_never_replaced(make_repo):
@@ -257,8 +270,10 @@ def test_a_branch_with_a_persons_commit_is_never_replaced(make_repo):
     mine = repo.commit({"mine.py": "x = 1\n"}, "mine")
     repo.switch("main")
     repo.commit({"b.py": "x = 1\n"}, "later")
-    with pytest.raises(RepositoryError, match="holds commits that are not porttool's"):
+    with pytest.raises(RepositoryError, match="holds 1 commit that porttool did not") as caught:
         run(repo, replace_branch=True)
+    assert caught.value.where == f"{mine[:12]} mine"
+    assert caught.value.next == "porttool refresh x --keep"
     assert repo.id("port/x") == mine
 
 

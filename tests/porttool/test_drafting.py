@@ -60,6 +60,30 @@ def parse(argv=None):
 if __name__ == "__main__":
     print(Learner(parse()).save())
 """
+TWO_SETTINGS = """import argparse
+
+import torch
+import yaml
+from torch import nn
+
+
+def parse(argv=None):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=4)
+    return parser.parse_args(argv)
+
+
+def build(args):
+    with open("run.yaml") as file:
+        config = yaml.safe_load(file)
+    net = nn.Linear(4, args.width)
+    print(config["width"])
+    return net.state_dict()
+
+
+if __name__ == "__main__":
+    print(build(parse()))
+"""
 CLASS = "from dataclasses import dataclass\n\n\n@dataclass\nclass Run:\n    width: int = 4\n"
 SECTIONS = """from dataclasses import dataclass, field
 
@@ -281,6 +305,42 @@ def test_a_wrapper_of_the_projects_own_is_told_from_its_class(make_repo, name, c
     assert dry_run(repo, "it").outcome == outcome
 
 
+def test_a_switch_that_apply_would_refuse_is_said_in_the_draft(make_repo):
+    """The file says what to do, and each of the two ways makes `apply --dry-run` work."""
+    away = "class Away:\n    def __init__(self, net):\n        self.inner = net\n"
+    config = train("from conf import Run\n", ", config: Run", "config.width")
+    away_from = "from away import Away\n" + config
+    wrapped = away_from.replace("nn.Linear(config.width, 3)", "Away(nn.Linear(config.width, 3))")
+    wrapped = wrapped.replace("self.net.state_dict()", "self.net.inner.state_dict()")
+    files = {"conf.py": CLASS, "away.py": away, "train.py": config}
+    repo = stale(make_repo, files, {"train.py": wrapped})
+    draft = drafted(repo)
+    with pytest.raises(NeedsPerson, match="cannot be put in front of 1 object") as caught:
+        dry_run(repo)
+    assert "with `from away import Away` on onto it could" in caught.value.why
+    assert draft.refused.endswith(caught.value.why)
+    assert f"apply will stop: {draft.refused}" in draft.lines
+    plan = repo.path / "patches/compile/port.yaml"
+    text = plan.read_text()
+    said = " ".join(line.removeprefix("# ") for line in text.splitlines() if line[:2] == "# ")
+    assert f"apply will stop: {draft.refused}. Change that on main, and commit it." in said
+    plan.write_text(re.sub(r"^switch:\n(  .*\n)*", "", text, flags=re.MULTILINE))
+    assert dry_run(repo).outcome == "dry-run"
+    plan.write_text(text)
+    repo.commit({"train.py": away_from + PUSH}, "Import it")
+    assert dry_run(repo).outcome == "dry-run"
+
+
+def test_what_the_dry_run_asks_is_counted_with_the_switch(make_repo):
+    asked = "\n\ndef send(net, queue):\n    queue.put(net.state_dict())\n"
+    files, _ = IDIOMS["dataclass"]
+    repo = stale(make_repo, files)
+    repo.commit({"train.py": files["train.py"] + asked}, "Send weights")
+    draft = drafted(repo)
+    assert (draft.num_open, draft.refused) == (1, "")
+    assert len(dry_run(repo).report.asks) == 1
+
+
 def test_a_wrapper_that_nothing_tells_of_is_no_guess(make_repo):
     files = {"train.py": train(), "away.py": "class Away:\n    def __init__(self, *nets): ...\n"}
     wrapped = files["train.py"].replace("nn.Linear(4, 3)", "Away(nn.Linear(4, 3))")
@@ -304,6 +364,23 @@ def test_which_settings_is_a_persons_choice(make_repo):
     [doubt] = draft.proposal.doubts
     assert "several objects could hold the switch: `config`, `args`" in doubt
     assert f"# {doubt}." in port_text(draft)
+
+
+def test_what_declares_its_settings_goes_before_a_dict_that_was_loaded(make_repo):
+    repo = make_repo({"train.py": TWO_SETTINGS, "run.yaml": "width: 4\n"})
+    repo.switch("experiments/compile", "main")
+    plain = "nn.Linear(4, args.width)"
+    wrapped = TWO_SETTINGS.replace(plain, f"torch.compile({plain})")
+    repo.commit(
+        {"train.py": wrapped.replace("net.state_dict()", "net._orig_mod.state_dict()")}, "Compile"
+    )
+    repo.switch("main")
+    repo.commit({"other.py": ""}, "Go on")
+    draft = drafted(repo)
+    switch = plan_of(repo)["switch"]
+    assert (switch["idiom"], switch["root"]) == ("argparse", "parse.parser")
+    assert "several objects could hold the switch: `args`, `config`" in draft.proposal.doubts[0]
+    assert dry_run(repo).outcome == "dry-run"
 
 
 def test_a_name_that_is_taken_gives_way(make_repo):
@@ -334,6 +411,22 @@ def test_tests_that_load_what_is_ported_are_checks(make_repo):
             "command": ["python", "-m", "pytest", "-q", "tests/test_far.py", "tests/test_train.py"],
         },
     ]
+
+
+def test_tests_beside_a_source_folder_load_it(make_repo):
+    files = {
+        "src/lab/__init__.py": "",
+        "src/lab/conf.py": CLASS,
+        "train.py": "",
+        "src/lab/train.py": train("from lab.conf import Run\n", ", run: Run", "run.width"),
+        "tests/test_train.py": "from lab.train import Learner\n",
+        "tests/test_conf.py": "import lab.conf\n",
+    }
+    repo = stale(make_repo, files, {"src/lab/train.py": compiled(files["src/lab/train.py"])})
+    drafted(repo)
+    [tests] = plan_of(repo)["verify"]["checks"]
+    assert plan_of(repo)["verify"]["pythonpath"] == ["src"]
+    assert tests["command"] == ["python", "-m", "pytest", "-q", "tests/test_train.py"]
 
 
 def test_an_unpushed_commit_comes_along_as_a_bundle(make_repo, tmp_path):

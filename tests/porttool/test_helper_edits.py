@@ -101,7 +101,7 @@ def test_another_package_imports_the_helper_as_it_imports_its_neighbours() -> No
         "from ..networks import build\nfrom ..learner import _clean_state_dict\n"
     )
     assert imported("tools/push.py", "from pkg.networks import build\n") == (
-        "from pkg.networks import build\nfrom pkg.learner import _clean_state_dict\n"
+        "from pkg.learner import _clean_state_dict\nfrom pkg.networks import build\n"
     )
     with pytest.raises(NeedsPerson, match=r"tools/push\.py needs a name from pkg/learner\.py"):
         imported("tools/push.py", "import os\n")

@@ -308,7 +308,7 @@ def test_a_command_takes_the_switch_as_an_option_and_is_proven(make_repo, idiom,
             id="on in the settings file",
         ),
         pytest.param(
-            {**DATACLASS, "train.py": train("from conf import Run\n", ", config: Run, args")},
+            {**DATACLASS, "train.py": train("from conf import Run\n", ", config: Run, args: Run")},
             "{idiom: dataclass, module: conf.py, root: Run, name: on}",
             NeedsPerson,
             "several objects could hold the switch",
@@ -326,6 +326,15 @@ def test_a_command_takes_the_switch_as_an_option_and_is_proven(make_repo, idiom,
 def test_what_cannot_be_declared_or_read_is_refused(make_repo, files, switch, error, told):
     with pytest.raises(error, match=told):
         ported(make_repo, files, switch)
+
+
+def test_of_several_settings_in_scope_the_plans_are_meant(make_repo):
+    repo, _ = ported(
+        make_repo,
+        {**DATACLASS, "train.py": train("from conf import Run\n", ", config: Run, args")},
+        "{idiom: dataclass, module: conf.py, root: Run, name: on}",
+    )
+    assert "if config.on:" in repo.show("port/x", "train.py").decode()
 
 
 HELD = {

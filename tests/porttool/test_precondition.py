@@ -336,3 +336,15 @@ def test_an_entry_from_files_goes_by_what_was_measured_where_the_config_parks(
     (results / "call.json").write_text("{}")
     code, said = port.porttool(*words, "--measure", str(results / "call.json"))
     assert (code, "call.json is no result of a measurement" in said) == (EXIT_USAGE, True)
+
+
+def test_an_entry_from_files_may_come_before_the_merge(make_port: MakePort) -> None:
+    """What `variants` write is on the branch, and not on main yet."""
+    port = make_port()
+    port.branch({}, size=8)
+    result = port.work.path.parent / "bench.json"
+    result.write_text(json.dumps({"measured": DAY, "effect": 0.01, "interval": [0.0, 0.02]}))
+    code, said = port.porttool("record", "--bench", str(result))
+    assert code == EXIT_DONE, said
+    document = port.work.path / "docs/performance.md"
+    assert "Decision: **do not ship**. Less than 5% faster" in document.read_text()

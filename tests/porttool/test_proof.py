@@ -8,7 +8,8 @@ import pytest
 from porttool.learning.lesson import Helper, Lesson, Rule, Wrapper
 from porttool.plan.plan import load_plan
 from porttool.plan.switch import SwitchPlan
-from porttool.proving.proof import FileProof, Proof, prove_off, search_words
+from porttool.proving.proof import FileProof, Proof, prove_off
+from porttool.proving.reach import search_words
 
 CASE = Path(__file__).parent / "cases" / "gate"
 TRAINER = "src/lab/trainer.py"
@@ -326,7 +327,7 @@ def test_without_a_switch_an_ungated_port_is_not_proven(
         ("src/json.py", "src/lab/trainer.py:3 imports it"),
         ("torch.py", "imports it"),
         ("conftest.py", "a new conftest.py is loaded without being imported"),
-        ("src/lab/more/__init__.py", "a new __init__.py is loaded without being imported"),
+        ("src/lab/more/__init__.py", "a new __init__.py makes another package of a folder"),
         ("src/lab/native.so", "what reads a new .so file is not known"),
         ("pytest.ini", "what reads a new .ini file is not known"),
     ],
@@ -350,8 +351,15 @@ def test_a_new_module_may_be_loaded_behind_the_switch_only(
     before = "from lab.config import LabConfig, describe\n"
     above = edited(branch, TRAINER, before, "from lab.compiling import warn\n" + before) | new
     proof = prove_off(onto, above, LESSON, switch)
-    assert only(proof, "src/lab/compiling.py").detail == f"{TRAINER}:11 imports it"
-    assert "it loads a file that the branch adds" in only(proof, TRAINER).detail
+    assert proof.holds
+    assert only(proof, "src/lab/compiling.py").verdict == "added, does nothing by itself"
+    new = {"src/lab/compiling.py": b"import re\n\nre.purge()\n\n\ndef warn(config): ...\n"}
+    proof = prove_off(onto, above | new, LESSON, switch)
+    does = "line 3, `re.purge()` runs"
+    assert only(proof, "src/lab/compiling.py").detail == (
+        f"{TRAINER}:11 imports it, and it is not known to do nothing then: {does}"
+    )
+    assert f"it loads src/lab/compiling.py, which is new: {does}" in only(proof, TRAINER).detail
 
 
 def test_deleted_and_unknown_files_are_not_proven(

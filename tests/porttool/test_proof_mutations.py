@@ -201,7 +201,7 @@ def add_at_the_top(branch: Branch, rng: random.Random) -> Branch | None:
             "from lab.config import MissingConfig",
             "import numpy",
             "if True:\n    X = 1",
-            "class More:\n    pass",
+            "class More(dict):\n    pass",
             "Tensor: type = int",
             "nn = describe = None" if path == TRAINER else "field = dataclass = None",
             "Path = 1" if path == TRAINER else "CLOSED = None",

@@ -96,12 +96,12 @@ class Lab:
         )
         return dict(line.split(" ") for line in done.stdout.splitlines())
 
-    def make(self, *, replace=False, verdict="ready"):
+    def make(self, *, onto="main", replace=False, verdict="ready"):
         """Make the branch, and let its report say what a verify would have found."""
         with open_repository(self.repo.path) as opened:
             plan = load_plan(self.repo.path / "patches/compile-it/port.yaml")
             if replace:
-                apply(opened, plan, onto="main", replace_branch=True, progress=lambda step: None)
+                apply(opened, plan, onto=onto, replace_branch=True, progress=lambda step: None)
             report = load_report(opened, plan)
             store_report(opened, dataclasses.replace(report, verdict=verdict))
         return report.tip
@@ -153,6 +153,17 @@ def test_a_reviewer_elsewhere_sees_the_report(lab, tmp_path):
     subprocess.run(["git", "fetch", "--quiet", "origin", f"{NOTES}:{NOTES}"], cwd=clone, check=True)
     with open_repository(clone) as opened:
         assert find_report(opened, tip, PORT).verdict == "ready"
+
+
+def test_what_was_made_on_a_remotes_branch_goes_to_that_branch(lab):
+    lab.program("gh")
+    lab.repo.git("update-ref", "refs/remotes/origin/main", "main~1")
+    lab.make(onto="origin/main", replace=True)
+    (lab.folder / "answer-create").write_text(f"{ADDRESS}\n")
+    published = lab.publish()
+    assert published.notes == ()
+    create = lab.calls()[-1]
+    assert create[create.index("--base") + 1] == "main"
 
 
 def test_gh_opens_a_pull_request_and_then_updates_it(lab):
@@ -258,6 +269,38 @@ def commit_elsewhere(lab, folder):
     for words in (["add", "mine.txt"], ["commit", "-qm", "mine"], ["push", "-q"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return lab.there()[BRANCH]
+
+
+def test_an_amended_commit_of_porttools_is_somebodys_work(lab):
+    """It has porttool's trailers still; no note is about it."""
+    lab.make()
+    lab.publish()
+    lab.repo.switch(f"port/{PORT}")
+    lab.repo.write({"mine.md": "mine\n"})
+    lab.repo.git("add", "mine.md")
+    lab.repo.git("commit", "--quiet", "--amend", "--no-edit")
+    theirs = lab.repo.id("HEAD")
+    lab.repo.git("push", "--quiet", "--force", str(lab.bare), f"HEAD:{BRANCH}")
+    lab.repo.git("reset", "--quiet", "--hard", "HEAD@{1}")
+    lab.repo.switch("main")
+    with pytest.raises(NeedsPerson, match="somebody has committed on origin's port/compile-it"):
+        lab.publish()
+    assert lab.there()[BRANCH] == theirs
+
+
+def test_what_another_clone_made_again_is_replaced(lab):
+    """This clone's notes do not know it, the remote's do."""
+    tip = lab.make()
+    ours = lab.repo.id(NOTES)
+    lab.publish()
+    lab.repo.commit({"more.md": "more\n"}, "go on")
+    again = lab.make(replace=True)
+    lab.publish()
+    lab.repo.git("update-ref", BRANCH, tip)
+    lab.repo.git("update-ref", NOTES, ours)
+    assert lab.there()[BRANCH] == again
+    assert lab.publish().pushed
+    assert lab.there()[BRANCH] == tip
 
 
 def test_what_somebody_else_committed_is_never_thrown_away(lab, tmp_path):

@@ -21,6 +21,7 @@ from porttool.git.quarantine import Quarantine
 from porttool.git.repo import open_repository
 from porttool.radar.page import page
 from porttool.radar.scan import scan
+from porttool.radar.terminal import why
 from porttool.radar.values import BranchState, CommitState, Radar
 
 MakeRepo = Callable[..., Any]
@@ -223,7 +224,13 @@ def test_a_port_names_its_commits_and_its_own_wrapper(make_repo: MakeRepo) -> No
     plan += "wrapper: {callee: ema.EMA, unwrap: module, prefix: module.}\n"
     work.write({"patches/p/port.yaml": plan, "patches/q/port.yaml": "colour: red\n"})
     found = one(work)
-    assert (found.state, found.port) == ("needs rules", "p")
+    assert (found.state, found.port, found.port_branch) == ("needs rules", "p", "")
+    [branch] = look(work).branches
+    assert why(branch)[-1] == "porttool apply p"
+    work.git("branch", "port/p", "main")
+    assert one(work).port_branch == "port/p"
+    [branch] = look(work).branches
+    assert why(branch)[-1] == "porttool refresh p"
 
 
 def test_each_branch_is_there_once_and_what_is_left_out_is_said(make_repo: MakeRepo) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,18 @@ def test_a_changed_plan_moves_it_though_main_did_not(ported: Any) -> None:
         assert report.digest == load_plan(plan).digest
 
 
+def test_a_plan_that_names_another_onto_is_said_to(ported: Any) -> None:
+    ported.git("branch", "release")
+    plan = ported.path / PLAN
+    plan.write_text(plan.read_text().replace("onto: main\n", "") + "onto: release\n")
+    applied = again(ported)
+    assert (applied.outcome, applied.report.onto) == ("moved", "main")
+    assert applied.message.endswith(
+        "\nit is on main as before; onto release, as port.yaml has it: "
+        f"porttool apply {PORT} --onto release --replace"
+    )
+
+
 def test_another_users_name_is_no_reason_to_move_it(
     ported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,8 +184,8 @@ def test_a_commit_that_cannot_be_kept_leaves_everything_as_it_was(ported: Any) -
         again(ported, keep=True)
     assert (no.value.where, no.value.why, no.value.exit_code) == ("big.yaml", "content", 3)
     assert no.value.next == (
-        f"git branch -m {BRANCH} {BRANCH}-mine && porttool apply {PORT} --onto main, "
-        f"and pick it there: git cherry-pick {mine[:12]}"
+        f"git branch -m {BRANCH} {BRANCH}-mine && porttool apply {PORT} --onto main && "
+        f"git switch {BRANCH} && git cherry-pick {ported.id(f'{mine}^')[:12]}..{BRANCH}-mine"
     )
     assert ported.git_folder() == before
 
@@ -182,6 +196,7 @@ def test_a_commit_that_main_has_by_now_is_dropped(ported: Any) -> None:
     applied = again(ported, keep=True)
     assert applied.moved is not None
     assert ([c.id for c in applied.moved.dropped], applied.moved.kept) == ([mine], ())
+    assert f", {mine[:12]} dropped, for it has all of `mend by hand`\n" in applied.message
     assert ported.id(BRANCH) == applied.report.tip
 
 
@@ -201,11 +216,26 @@ def test_a_branch_whose_commits_nobody_can_tell_apart_is_refused(ported: Any) ->
     ported.git("commit", "--quiet", "--amend", "--no-edit", "--date=2001-01-01T00:00:00Z")
     ported.switch("main")
     go_on(ported)
-    with pytest.raises(RepositoryError, match="no report came with the branch"):
+    with pytest.raises(RepositoryError, match="nothing tells which commits of port/compile-it"):
         again(ported, keep=True)
     ported.git("branch", "-D", BRANCH)
     with pytest.raises(RepositoryError, match="there is no branch `port/compile-it` yet"):
         again(ported)
+
+
+def test_without_an_identity_the_commands_that_set_one_are_named(
+    ported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_top(ported, {"docs.md": "why\n"})
+    go_on(ported)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    before = ported.git_folder()
+    for words in (("apply", "--replace"), ("refresh", "--keep")):
+        done = porttool(*words, "--repo", str(ported.path))
+        assert done.exit_code == 2
+        assert 'git config --global user.name "Your Name" && ' in done.stderr
+        assert 'git config --global user.email "you@example.org"\n' in done.stderr
+    assert ported.git_folder() == before
 
 
 def test_a_branch_that_a_remote_has_is_not_moved(ported: Any) -> None:
@@ -220,9 +250,23 @@ def test_a_checked_out_branch_is_not_moved(ported: Any) -> None:
     ported.switch(BRANCH)
     ported.git("checkout", "--quiet", "main", "--", "patches")
     before = ported.git("for-each-ref")
-    with pytest.raises(RefCheckedOut):
+    with pytest.raises(RefCheckedOut) as no:
         again(ported)
+    assert no.value.next is not None
+    assert no.value.next.endswith(f"and back with: git -C {ported.path} switch {BRANCH}")
     assert ported.git("for-each-ref") == before
+
+
+def test_a_branch_of_a_working_tree_that_is_gone_says_how_to_forget_it(
+    ported: Any, tmp_path: Path
+) -> None:
+    go_on(ported)
+    ported.git("worktree", "add", "--quiet", str(tmp_path / "linked"), BRANCH)
+    shutil.rmtree(tmp_path / "linked")
+    with pytest.raises(RefCheckedOut, match="git worktree prune"):
+        again(ported)
+    ported.git("worktree", "prune")
+    assert again(ported).outcome == "moved"
 
 
 def test_a_branch_that_moves_meanwhile_stays_where_it_went(ported: Any) -> None:
@@ -237,6 +281,20 @@ def test_a_branch_that_moves_meanwhile_stays_where_it_went(ported: Any) -> None:
     with pytest.raises(RefMoved):
         again(ported, progress=interfere)
     assert (ported.id(BRANCH), ported.id("refs/notes/porttool")) == (moved, notes)
+
+
+def test_two_runs_that_make_the_same_are_both_content(ported: Any) -> None:
+    on_top(ported, {"docs.md": "why\n"})
+    go_on(ported)
+    first: list[Applied] = []
+
+    def be_slower(step: str) -> None:
+        if step == "proving that off means off" and not first:
+            first.append(again(ported, keep=True))
+
+    second = again(ported, keep=True, progress=be_slower)
+    assert (first[0].outcome, second.outcome) == ("moved", "unchanged")
+    assert second.message.endswith("another run of porttool has made the same meanwhile")
 
 
 def test_a_dry_run_shows_what_would_change(ported: Any) -> None:
@@ -257,7 +315,8 @@ def test_a_port_that_is_merged_or_stopped_stays(ported: Any) -> None:
     before = ported.git_folder()
     applied = again(ported)
     assert (applied.outcome, applied.exit_code) == ("asked", 3)
-    assert applied.message.endswith(f"\n{BRANCH} stays as it was")
+    first = f"a person has to decide 3 places; {BRANCH} stays as it was"
+    assert applied.message.splitlines()[0] == first
     assert ported.git_folder() == before
     ported.git("reset", "--quiet", "--hard", "HEAD^")
     ported.git("merge", "--quiet", "--no-ff", "-m", "merge it", BRANCH)
@@ -275,6 +334,15 @@ def test_nothing_but_the_branch_and_its_note_is_touched(
     watched = watch(ported)
     assert again(ported, keep=True).outcome == "moved"
     assert watched.harm() == []
+
+
+def test_a_bare_repository_has_no_ports_to_look_for(ported: Any, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    ported.git("clone", "--quiet", "--bare", "--no-local", str(ported.path), str(bare))
+    for words in (("refresh", "--all"), ("refresh",), ("status",)):
+        done = porttool(*words, "--repo", str(bare))
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "patches/ was not found: this is no working tree" in done.stderr
 
 
 def test_the_command_refreshes_one_port_or_all(ported: Any) -> None:

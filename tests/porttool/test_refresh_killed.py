@@ -120,7 +120,8 @@ def test_ended_while_the_branch_moves(
     assert reported(work) in ([(made_on, made_on)] if stands == old else [(onto, onto)])
     if when.endswith("INT"):
         assert stands != old
-        assert ended.stderr.splitlines()[-1] == "interrupted; the branch was made before that"
+        said = "interrupted; port/compile-it was moved before that"
+        assert ended.stderr.splitlines()[-1] == said
 
     again = here(work, "refresh", "--keep")
     assert again.exit_code == 0, again.output

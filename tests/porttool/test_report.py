@@ -31,6 +31,7 @@ from porttool.report import (
     Standing,
     Timing,
     counted,
+    elsewhere_command,
     from_json,
     next_step,
     remake_command,
@@ -190,7 +191,7 @@ def test_a_missing_field_is_named() -> None:
 @pytest.mark.parametrize(
     ("change", "command"),
     [
-        ({}, "answer in port.yaml, then: porttool apply torch-compile --onto main --replace"),
+        ({}, "answer in port.yaml, then: porttool refresh torch-compile"),
         ({"sites": (), "verdict": "ready"}, "git merge --no-ff port/torch-compile"),
         ({"sites": (), "verdict": "unverified"}, "porttool verify torch-compile"),
         (
@@ -199,8 +200,7 @@ def test_a_missing_field_is_named() -> None:
         ),
         (
             {"sites": (), "verdict": "parked"},
-            "raise c.yaml to the precondition, then: "
-            "porttool apply torch-compile --onto main --replace",
+            "raise c.yaml to the precondition, then: porttool refresh torch-compile",
         ),
         (
             {"sites": (), "verdict": "parked", "tip": ""},
@@ -208,7 +208,7 @@ def test_a_missing_field_is_named() -> None:
         ),
         (
             {"sites": (), "verdict": "failed"},
-            "mend what failed, then: porttool apply torch-compile --onto main --replace "
+            "mend what failed, then: porttool refresh torch-compile "
             "&& porttool verify torch-compile",
         ),
     ],
@@ -223,7 +223,11 @@ def test_the_next_command_follows_from_the_state(change: dict[str, object], comm
         (Standing(merged="c" * 40), f"nothing, a b has it since {'c' * 12}"),
         (
             Standing(stale=2),
-            "porttool apply torch-compile --onto 'a b' --replace && porttool verify torch-compile",
+            "porttool refresh torch-compile && porttool verify torch-compile",
+        ),
+        (
+            Standing(stale=2, edited=True),
+            "porttool refresh torch-compile --keep && porttool verify torch-compile",
         ),
         (
             Standing(took_in=1, edited=True, spare="port/x-mine"),
@@ -248,7 +252,8 @@ def test_a_failed_branch_that_somebody_mends_is_kept() -> None:
 
 
 def test_names_are_quoted_for_the_shell() -> None:
-    assert remake_command("p", "port/p", "a;b") == "porttool apply p --onto 'a;b' --replace"
+    assert remake_command("p;q", "port/p", "main") == "porttool refresh 'p;q'"
+    assert elsewhere_command("p", "port/p", "a;b") == "porttool apply p --onto 'a;b' --replace"
 
 
 def test_one_is_singular() -> None:

@@ -16,7 +16,7 @@ from porttool.evidence import Basis
 from porttool.git.commits import CommitId
 from porttool.git.publish import NOTES
 from porttool.git.repo import open_repository
-from porttool.overview import age, standing_verdict
+from porttool.overview import age, ages, standing_verdict
 from porttool.plan.plan import load_plan
 from porttool.record import find_report, store_report
 from porttool.report import Report, Verdict
@@ -93,7 +93,11 @@ def test_a_port_without_a_branch_is_not_applied(ports: Ports) -> None:
         ("ready", "on a branch", "git merge --no-ff port/alpha"),
         ("failed", "on a branch", "porttool review alpha"),
         ("parked", "parked", "porttool review alpha"),
-        (None, "on a branch", "porttool apply alpha --onto main --replace"),
+        (
+            None,
+            "on a branch",
+            "git branch -m port/alpha port/alpha-mine && porttool apply alpha --onto main",
+        ),
     ],
 )
 def test_a_branch_is_as_its_report_says(
@@ -116,6 +120,9 @@ def test_a_branch_is_stale_by_what_onto_gained(ports: Ports) -> None:
     assert (found.ahead, found.stale) == (1, 3)
     assert found.detail == "1 commit ahead of main, stale by 3, ready"
     assert found.next == "porttool refresh alpha"
+    assert ages(found, date(2023, 11, 16)) == "branch: 2 days old"
+    dated = dataclasses.replace(found, experiment_date="2023-11-15", branch_date="2023-11-16")
+    assert ages(dated, date(2023, 11, 16)) == "branch: today; experiment: 1 day old"
 
 
 def test_a_changed_plan_asks_for_a_new_branch(ports: Ports) -> None:

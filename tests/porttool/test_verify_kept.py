@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from porttool.cli import app
+from porttool.errors import RepositoryError
 from porttool.git.commits import CommitId
 from porttool.git.publish import NOTES
 from porttool.git.repo import open_repository
@@ -124,7 +126,7 @@ def test_a_main_that_moved_on_is_said_and_runs_nothing(make: MakePort) -> None:
     again = port.verify()
     assert (port.runs(), again.standing.stale) == (1, 1)
     assert "stale by 1 commit; kept from" in again.message
-    assert again.next.startswith("porttool apply compile-it --onto main --replace")
+    assert again.next == "porttool refresh compile-it && porttool verify compile-it"
 
 
 def test_whatever_it_rests_on_makes_it_run_anew(make: MakePort) -> None:
@@ -210,3 +212,17 @@ def test_the_command_says_what_it_kept(make_port: Callable[[], Any]) -> None:
     assert again["report"] == first["report"]
     assert json.loads(porttool("verify", "--json", "--fresh").stdout)["kept"] == ""
     assert "kept from" in porttool("verify").stdout
+
+
+def test_without_an_identity_nothing_is_run_for_nothing(
+    make: MakePort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = make()
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    with pytest.raises(RepositoryError, match="git does not know who you are") as caught:
+        port.verify()
+    assert caught.value.next == (
+        'git config --global user.name "Your Name" && '
+        'git config --global user.email "you@example.org"'
+    )
+    assert port.runs() == 0

@@ -297,11 +297,12 @@ class Evaluation:
         return {Outside(f"builtins.{node.id}"): None}
 
     def _bindings(self, node: ast.Name, scope: Scope, *, innermost: bool) -> list[Binding]:
-        everything = scope.bindings[node.id]
+        added = self.project.added(scope, node.id)
+        everything = [*scope.bindings[node.id], *(binding for binding, _ in added)]
         if scope.kind == "comprehension" or not innermost or len(everything) == 1:
             return everything
         if scope not in self._reaching:
-            self._reaching[scope] = reaching(scope)
+            self._reaching[scope] = reaching(scope, self.project.added_in(scope))
         reached = self._reaching[scope].get(node)
         if reached is None:
             return everything

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from porttool.deciding.dataflow import containers, makers, narrowing, opaque, parts
+from porttool.deciding.dataflow.added import Added, count_in
 from porttool.deciding.dataflow.evaluate import Evaluation
 from porttool.deciding.dataflow.fileindex import FileIndex
 from porttool.deciding.dataflow.outside import MADE
@@ -219,8 +220,15 @@ def analyse(
     """
     project = Project(onto)
     seeds: dict[ast.AST, str] = {}
+    added: list[tuple[FileIndex, Added]] = []
     for seed in placed:
-        if seed.kind == "statement" or seed.path not in onto:
+        if seed.path not in onto:
+            continue
+        if seed.kind == "statement":
+            one = count_in(project, seed)
+            if one is not None:
+                added.append((project.files[seed.path], one))
+                seeds[one.value] = _shape_of(seed)
             continue
         for node in _nodes_at(onto[seed.path], seed.value):
             seeds[node] = _shape_of(seed)
@@ -231,6 +239,9 @@ def analyse(
                 why = f"whether `{ask.text}` is wrapped ({ask.path}:{ask.line}) is still open"
                 pending[node] = why
     evaluation = Evaluation(project, seeds, wrapper=lesson.wrapper, pending=pending)
+    for file, one in added:
+        value = evaluation.value(one.value, evaluation.frame(file))
+        evaluation.raw |= dict.fromkeys(one.reads, value)
     return Flow(project, evaluation, lesson)
 
 

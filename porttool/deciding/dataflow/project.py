@@ -99,6 +99,7 @@ class Project:
         }
         self._owners: dict[str, list[ClassInfo]] = {}
         self._stores: dict[str, list[Binding]] = {}
+        self._added: dict[tuple[Scope, str], list[tuple[Binding, ast.stmt | None]]] = {}
         self._calls: dict[str, list[tuple[ast.Call, FileIndex]]] = {}
         self._puts: dict[str | None, list[Put]] | None = None
         # Names that were looked for and that the files do not define, by the importer's path.
@@ -170,6 +171,25 @@ class Project:
             files = self.files.values()
             self._stores[attribute] = [b for file in files for b in file.stores.get(attribute, ())]
         yield from self._stores[attribute]
+
+    def add(self, binding: Binding, behind: ast.stmt | None) -> None:
+        """Count in what a statement binds that is still to be added behind another one.
+
+        None: as the first statement of its function. Attributes are everybody's at any time.
+        """
+        target = binding.target
+        if isinstance(target, ast.Attribute):
+            self._stores[target.attr] = [*self.stores(target.attr), binding]
+        elif isinstance(target, ast.Name):
+            self._added.setdefault((binding.scope, target.id), []).append((binding, behind))
+
+    def added(self, scope: Scope, name: str) -> list[tuple[Binding, ast.stmt | None]]:
+        """Return what added statements bind a name to in a scope, and behind which statement."""
+        return self._added.get((scope, name), [])
+
+    def added_in(self, scope: Scope) -> list[tuple[Binding, ast.stmt | None]]:
+        """Return what added statements bind in a scope, and behind which statement."""
+        return [one for (at, _), found in self._added.items() if at is scope for one in found]
 
     def puts(self, attribute: str | None) -> Iterator[Put]:
         """Yield what gives an attribute of that name by a call; None for computed names."""

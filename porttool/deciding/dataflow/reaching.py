@@ -15,13 +15,16 @@ from porttool.source.nodes import children
 Environment = dict[str, frozenset[Binding]]
 
 
-def reaching(scope: Scope) -> dict[ast.Name, frozenset[Binding]]:
+def reaching(
+    scope: Scope, added: Iterable[tuple[Binding, ast.stmt | None]] = ()
+) -> dict[ast.Name, frozenset[Binding]]:
     """Map the names read in a module, class or function body to the bindings that may reach them.
 
     A name that is missing here is read where no binding of this scope has happened yet, or in a
-    function inside, which may run at any time.
+    function inside, which may run at any time. `added` are bindings of statements still to be
+    added, with the one that each stands behind, None for the start.
     """
-    walk = _Walk(scope.file)
+    walk = _Walk(scope.file, added)
     environment: Environment = {}
     node = scope.node
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -29,6 +32,7 @@ def reaching(scope: Scope) -> dict[ast.Name, frozenset[Binding]]:
             given = frozenset(binding for binding in bindings if binding.kind == "param")
             if given:
                 environment[name] = given
+    walk.add(None, environment)
     if isinstance(node, ast.Lambda):
         walk.read(node.body, environment)
     else:
@@ -49,8 +53,11 @@ def _join(*environments: Environment | None) -> Environment | None:
 
 
 class _Walk:
-    def __init__(self, file: FileIndex) -> None:
+    def __init__(
+        self, file: FileIndex, added: Iterable[tuple[Binding, ast.stmt | None]] = ()
+    ) -> None:
         self.file = file
+        self.added = list(added)
         self.found: dict[ast.Name, frozenset[Binding]] = {}
         self.breaks: list[list[Environment]] = []
         self.continues: list[list[Environment]] = []
@@ -97,7 +104,15 @@ class _Walk:
             if environment is None:
                 return None  # the rest is never reached
             environment = self.statement(statement, environment)
+            self.add(statement, environment)
         return environment
+
+    def add(self, behind: ast.stmt | None, environment: Environment | None) -> None:
+        """Let the statements that are still to be added behind another one bind their names."""
+        for binding, statement in self.added:
+            if statement is behind and environment is not None:
+                assert isinstance(binding.target, ast.Name)
+                environment[binding.target.id] = frozenset({binding})
 
     def statement(self, node: ast.stmt, environment: Environment) -> Environment | None:
         if isinstance(node, ast.If):

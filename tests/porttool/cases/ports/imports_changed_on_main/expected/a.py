@@ -6,10 +6,10 @@ from collections import (
     Counter,
     deque,
 )
+from collections import OrderedDict
 
 import torch
 from torch import nn
-from collections import OrderedDict
 
 
 def _clean_state_dict(network):

@@ -1,6 +1,6 @@
+import torch
 from torch import nn
 from torch.optim import Adam
-import torch
 
 
 def _clean_state_dict(network):

@@ -1,5 +1,5 @@
-from pkg.trainer import Learner
 from pkg import keys
+from pkg.trainer import Learner
 
 
 def push(learner: Learner):
