@@ -121,6 +121,7 @@ def _site(decision: Decision) -> told.Site:
         rule=decision.rule,
         replacement=decision.replacement,
         known=decision.known,
+        only_skip=decision.only_skip or not decision.line,
         steps=(
             *map(told.Step, about),
             *(told.Step(step.text, step.path, step.line) for step in decision.steps),

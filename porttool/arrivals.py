@@ -73,4 +73,5 @@ def _question(source: Source, node: ast.expr, number: int, answers: Mapping[str,
         reasons=(why,) if answer != "skip" else ("answered `skip` in the plan", why),
         span=span,
         known=False,
+        only_skip=True,
     )

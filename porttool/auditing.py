@@ -127,6 +127,7 @@ def _missed(doubts: Sequence[Doubt], answers: Mapping[str, str]) -> list[Decisio
                 reasons=(doubt.reason,),
                 span=doubt.span,
                 known=False,
+                only_skip=True,
             )
         )
     return found

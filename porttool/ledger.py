@@ -75,7 +75,7 @@ class _Fates:
         elif self._is_there(hunk, path):
             fate = _Fate("already there", "onto has it")
         elif hunk.kind == "helper" and not self._is_brought(hunk, path):
-            fate = _Fate("dropped", "nothing on onto calls it")
+            fate = _Fate("dropped", f"nothing on onto calls {hunk.by}")
         else:
             fate = _Fate("applied", hunk.kind)
         if fate.outcome == "dropped":

@@ -14,7 +14,8 @@ from porttool.git.quarantine import Quarantine
 from porttool.git.repo import Repository
 from porttool.ownership import Made, find_made, spare_name
 from porttool.plan.plan import Plan
-from porttool.report import Commit, Report, Standing, from_json, remake_command, to_json
+from porttool.report import Commit, Report, from_json, to_json
+from porttool.standing import Standing, remake_command
 
 
 def find_report(repo: Repository, tip: CommitId, port: str) -> Report | None:

@@ -38,8 +38,9 @@ from porttool.plan.plan import (
     no_working_tree,
 )
 from porttool.record import load_report, readable_report
-from porttool.report import Commit, Report, counted, elsewhere_command, to_json
+from porttool.report import Commit, Report, counted, to_json
 from porttool.series import Applied, Moved
+from porttool.standing import elsewhere_command
 from porttool.workbench import Workbench
 
 Progress = Callable[[str], None]

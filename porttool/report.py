@@ -9,7 +9,6 @@ included: the JSON text is ASCII.
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any, Literal
 
 from porttool.coding import ReportError, decode, encode
@@ -95,6 +94,7 @@ class Site:
 
     `known` is False where main gained the place after the experiment was made. `line` and `column`
     are those of onto. `steps` are the reasons once more, each with its place, if one has a place.
+    `only_skip` says of a question that no other answer settles it.
     """
 
     key: str
@@ -108,6 +108,12 @@ class Site:
     replacement: str | None = None
     known: bool = True
     steps: tuple[Step, ...] = ()
+    only_skip: bool = False
+
+    @property
+    def answer(self) -> str:
+        """What answers a question in `port.yaml`, to be completed where there is a choice."""
+        return "skip" if self.only_skip else "rewrite  # or: skip"
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,7 @@ class Report:
         """The lines to paste into `port.yaml` and to complete, empty when nothing is asked."""
         if not self.asks:
             return ()
-        words = {a.key: "rewrite  # or: skip" if a.line else "skip" for a in self.asks}
+        words = {ask.key: ask.answer for ask in self.asks}
         return ("answers:", *(f"  {yaml_text(key)}: {word}" for key, word in words.items()))
 
     @property
@@ -394,34 +400,6 @@ def from_json(text: str | bytes) -> Report:
     return report
 
 
-@dataclass(frozen=True)
-class Standing:
-    """How a port's branch stands to its plan and to what it was made on, seen now.
-
-    `stale` counts what onto has gained since, `took_in` what of that was merged into the branch.
-    `edited` where somebody has committed on it, `unreported` where nothing tells whether somebody
-    has, `spare` a free name for it then, "" where only a remote has it. `elsewhere` where it was
-    made on another branch than the plan's, `merged` the commit that brought it into onto.
-    """
-
-    stale: int = 0
-    took_in: int = 0
-    edited: bool = False
-    unreported: bool = False
-    outdated: bool = False
-    elsewhere: bool = False
-    merged: str = ""
-    spare: str = ""
-
-    @property
-    def remake(self) -> bool:
-        """Whether the branch says nothing about what a merge would give now."""
-        return bool(self.outdated or self.stale or self.took_in)
-
-
-UP_TO_DATE = Standing()
-
-
 def counted(number: int, noun: str) -> str:
     """Return "1 place", "2 places"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -441,54 +419,6 @@ def yaml_text(text: str) -> str:
         else:
             shown.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
     return f'"{"".join(shown)}"'
-
-
-def remake_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:
-    """Return the command that makes an existing branch anew, and loses nobody's commits."""
-    if standing.unreported or standing.took_in:
-        return elsewhere_command(port, branch, onto, standing)
-    return f"porttool refresh {shlex.quote(port)}" + " --keep" * standing.edited
-
-
-def elsewhere_command(port: str, branch: str, onto: str, standing: Standing = UP_TO_DATE) -> str:
-    """Return the command that makes a branch anew on an onto that `refresh` would not take."""
-    make = f"porttool apply {shlex.quote(port)} --onto {shlex.quote(onto)}"
-    if standing.unreported and not standing.spare:
-        return make
-    if standing.edited or standing.unreported or standing.took_in:
-        return f"git branch -m {shlex.quote(branch)} {shlex.quote(standing.spare)} && {make}"
-    return f"{make} --replace"
-
-
-def next_step(report: Report, standing: Standing = UP_TO_DATE) -> str:
-    """Return the command to type next, given how far the port has come."""
-    port, branch, onto = map(shlex.quote, (report.port, report.branch, report.onto))
-    make = f"porttool apply {port} --onto {onto}"
-    if standing.merged:
-        return f"nothing, {report.onto} has it since {standing.merged[:12]}"
-    again = remake_command(report.port, report.branch, report.onto, standing)
-    again = again if report.tip else make
-    if report.asks:
-        return f"answer in port.yaml, then: {again}"
-    if report.verdict == "parked" and report.precondition.met and report.evidence:
-        return f"{report.evidence.decision.next}, then: porttool record {port}"
-    if report.verdict == "parked":
-        config = report.precondition.config or "the config"
-        return f"raise {config} to the precondition, then: {again}"
-    if report.tip and standing.remake:
-        return f"{again} && porttool verify {port}"
-    if report.verdict == "failed":
-        if standing.edited:
-            return f"mend what failed on {report.branch}, then: porttool verify {port}"
-        return f"mend what failed, then: {again} && porttool verify {port}"
-    if not report.tip:
-        return make
-    if report.verdict == "unverified":
-        return f"porttool verify {port}"
-    if report.evidence and report.evidence.decision.outcome == "open":
-        return f"porttool verify {port} --bench --drift"
-    merge = f"git merge --no-ff {branch}"
-    return f"git switch {onto} && {merge}" if standing.elsewhere else merge
 
 
 COMPUTED = ("asks", "hazards", "answers", "look_first")

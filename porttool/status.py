@@ -17,14 +17,8 @@ from porttool.git.repo import Repository
 from porttool.plan.plan import PLAN_NAME, PORTS_FOLDER, Plan, check_inside, load_plan
 from porttool.precondition import expected_config, expected_precondition
 from porttool.record import find_report, standing_of, unreported
-from porttool.report import (
-    Report,
-    Standing,
-    counted,
-    elsewhere_command,
-    next_step,
-    remake_command,
-)
+from porttool.report import Report, counted
+from porttool.standing import Standing, elsewhere_command, next_step, remake_command
 
 State = Literal["not applied", "parked", "on a branch", "merged", "unusable"]
 

@@ -24,7 +24,8 @@ from porttool.console import answering, say, show, show_json, show_paged, tell
 
 if TYPE_CHECKING:
     from porttool.git.repo import Repository
-    from porttool.report import Report, Standing
+    from porttool.report import Report
+    from porttool.standing import Standing
 
 
 def review(

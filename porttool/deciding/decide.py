@@ -135,7 +135,8 @@ def _settled(
     if action == "rewrite" and lost and answer is None and not decision.known:
         why = f"the rewrite drops the comment `{lost[0]}`: answer `rewrite` to let it go"
         action, reasons = "ask", (why, *reasons)
-    return replace(decision, action=action, reasons=reasons, replacement=text)
+    only_skip = action == "ask" and problem is not None
+    return replace(decision, action=action, reasons=reasons, replacement=text, only_skip=only_skip)
 
 
 def _judge(

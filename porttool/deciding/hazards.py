@@ -113,6 +113,7 @@ def find_hazards(
                     known=False,
                     steps=holding.steps if holding else (),
                     told=len(holding.chain) if holding else 0,
+                    only_skip=True,
                 )
             )
     return [*found, *_reduce_overhead(onto, lesson, flow, placed)]

@@ -54,7 +54,7 @@ class Decision:
     from 0. `replacement` is the new text of `span`, without what nested sites change inside it.
     `known` is False where main gained the place after the experiment was made. The last `told`
     reasons are the dataflow's, from the use to the origin, and `steps` are these, each with its
-    place.
+    place. With `only_skip` the answer `rewrite` would settle nothing.
     """
 
     key: str
@@ -70,6 +70,7 @@ class Decision:
     known: bool = True
     steps: tuple[Told, ...] = ()
     told: int = 0
+    only_skip: bool = False
 
 
 def seed_key(seed: Seed, path: str) -> str:

@@ -23,9 +23,10 @@ from porttool.plan.plan import Plan
 from porttool.publishing.hosting import HostError, Request, create_command, offer, program_for
 from porttool.publishing.remote import Remote, open_remote, push, push_command, tips_there
 from porttool.record import load_report, standing_of
-from porttool.report import Report, Standing, counted
+from porttool.report import Report, counted
 from porttool.review.markdown import markdown
 from porttool.review.text import visible
+from porttool.standing import Standing
 
 MAX_TITLE = 200
 Progress = Callable[[str], None]

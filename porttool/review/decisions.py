@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from porttool.frozen import dataclass
-from porttool.report import (
-    UP_TO_DATE,
-    LedgerEntry,
-    Report,
-    Site,
-    Standing,
-    Step,
-    counted,
-)
+from porttool.report import LedgerEntry, Report, Site, Step, counted
 from porttool.review.diff import Changes, Row, dedented, site_rows
 from porttool.review.highlight import coloured, lines_inside_strings
 from porttool.review.markup import NOTHING, Html, code, join, link, prose, tag, text
@@ -32,6 +24,7 @@ from porttool.review.text import (
     short_place,
     site_scope,
 )
+from porttool.standing import UP_TO_DATE, Standing
 
 MOST_OPEN = 12  # so many places are unfolded from the start: the rest would bury what is below
 _OPEN_OUTCOMES = ("adapted", "dropped")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from porttool.frozen import dataclass
-from porttool.report import UP_TO_DATE, Look, Report, Site, Standing, counted, next_step
+from porttool.report import Look, Report, Site, counted
 from porttool.review import facts
 from porttool.review.decisions import MOST_OPEN, Shown, ledger, shown, sites
 from porttool.review.markup import NOTHING, Html, code, join, lines, link, path, prose, tag, text
@@ -25,6 +25,7 @@ from porttool.review.text import (
     visible,
 )
 from porttool.review.whole_diff import whole_diff
+from porttool.standing import UP_TO_DATE, Standing, next_step
 
 _MOST_LOOKS = 12
 _LONGEST_TIER = 40

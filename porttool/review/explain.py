@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from porttool.report import UP_TO_DATE, Report, Site, Standing, Step
+from porttool.report import Report, Site, Step
 from porttool.review.diff import Row, dedented, site_rows
 from porttool.review.highlight import LONG
 from porttool.review.layout import Indented, Place, grid, verbatim
@@ -24,6 +24,7 @@ from porttool.review.text import (
     site_scope,
     visible,
 )
+from porttool.standing import UP_TO_DATE, Standing
 
 _STYLES = {"-": "red", "+": "green", " ": "", "…": "dim"}
 _ACTIONS = {"rewrite": "green", "skip": "", "ask": "bold red", "hazard": "yellow"}

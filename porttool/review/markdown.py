@@ -6,17 +6,7 @@ import re
 from collections.abc import Callable
 
 from porttool.frozen import dataclass
-from porttool.report import (
-    UP_TO_DATE,
-    Check,
-    LedgerEntry,
-    Look,
-    Report,
-    Seed,
-    Standing,
-    counted,
-    next_step,
-)
+from porttool.report import Check, LedgerEntry, Look, Report, Seed, counted
 from porttool.review.numbers import Numbered, sites_by_urgency
 from porttool.review.rules import semantic_patch
 from porttool.review.text import (
@@ -33,6 +23,7 @@ from porttool.review.text import (
     verdict_line,
     visible,
 )
+from porttool.standing import UP_TO_DATE, Standing, next_step
 
 # GitHub refuses a body of more than 65,536 characters.
 LIMIT = 60_000

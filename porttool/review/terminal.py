@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from porttool.report import UP_TO_DATE, Check, Report, Standing, counted, next_step
+from porttool.report import Check, Report, counted
 from porttool.review.layout import Indented, Place, grid, verbatim
 from porttool.review.numbers import Numbered, sites_by_urgency
 from porttool.review.text import (
@@ -26,6 +26,7 @@ from porttool.review.text import (
     verdict_line,
     visible,
 )
+from porttool.standing import UP_TO_DATE, Standing, next_step
 
 _STYLES = {
     "ready": "bold green",

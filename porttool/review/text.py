@@ -7,16 +7,8 @@ import unicodedata
 
 from porttool.evidence import WORDS as OUTCOMES
 from porttool.evidence import shown_interval
-from porttool.report import (
-    Check,
-    Look,
-    Report,
-    Site,
-    Standing,
-    counted,
-    remake_command,
-    yaml_text,
-)
+from porttool.report import Check, Look, Report, Site, counted, yaml_text
+from porttool.standing import Standing, remake_command
 
 _MAX_LOOKS = 8
 _END_OF_LOG = 4
@@ -31,7 +23,7 @@ ANSWERING = {
     "ask": "Answer it in port.yaml",
     "hazard": "Seen and accepted: say so in port.yaml",
 }
-_ANSWERS = {"rewrite": "skip", "skip": "rewrite", "ask": "rewrite  # or: skip", "hazard": "skip"}
+_ANSWERS = {"rewrite": "skip", "skip": "rewrite", "hazard": "skip"}
 _SITE_ORDER = {"ask": 0, "hazard": 1, "rewrite": 2, "skip": 3}
 
 
@@ -146,7 +138,7 @@ def again_command(report: Report, standing: Standing) -> str:
 def answer_lines(site: Site, again: str) -> tuple[str, str]:
     """Return what to write into `port.yaml` for another decision about a site, and what then."""
     head = f"answers:  # in port.yaml, then: {again}"
-    return head, f"  {yaml_text(site.key)}: {_ANSWERS[site.action]}"
+    return head, f"  {yaml_text(site.key)}: {_ANSWERS.get(site.action, site.answer)}"
 
 
 def standing_words(report: Report, standing: Standing) -> list[str]:

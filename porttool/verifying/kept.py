@@ -15,7 +15,8 @@ from porttool.evidence import Basis
 from porttool.git.commits import CommitId
 from porttool.git.objects import Objects
 from porttool.plan.plan import Plan
-from porttool.report import Report, Standing
+from porttool.report import Report
+from porttool.standing import Standing
 from porttool.verifying.checks import surroundings_of, was_ended
 from porttool.verifying.verdict import EXITS, PRECONDITION, Verified, message_of
 

@@ -10,7 +10,8 @@ from porttool.evidence import WORDS
 from porttool.git.commits import CommitId
 from porttool.git.repo import Repository
 from porttool.plan.plan import Plan
-from porttool.report import Proof, Report, next_step
+from porttool.report import Proof, Report
+from porttool.standing import next_step
 from porttool.verifying.measures import BENCH, DRIFT, Measured, Progress, bench_and_drift
 from porttool.verifying.threshold import judged_precondition
 from porttool.verifying.trial import skipped

@@ -9,17 +9,8 @@ from porttool.errors import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_PARKED
 from porttool.evidence import WORDS, Evidence, decide
 from porttool.frozen import dataclass
 from porttool.plan.plan import Plan
-from porttool.report import (
-    UP_TO_DATE,
-    Check,
-    Precondition,
-    Proof,
-    Report,
-    Standing,
-    Verdict,
-    counted,
-    next_step,
-)
+from porttool.report import Check, Precondition, Proof, Report, Verdict, counted
+from porttool.standing import UP_TO_DATE, Standing, next_step
 from porttool.verifying.measures import Measured
 from porttool.verifying.trial import ON_ONTO, SAME
 

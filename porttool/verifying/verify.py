@@ -27,16 +27,8 @@ from porttool.plan.plan import CheckPlan, Plan
 from porttool.precondition import expected_precondition
 from porttool.proving import proof as proofs
 from porttool.record import load_report, standing_of, store_report
-from porttool.report import (
-    Check,
-    FileProof,
-    Proof,
-    Report,
-    Standing,
-    Timing,
-    counted,
-    remake_command,
-)
+from porttool.report import Check, FileProof, Proof, Report, Timing, counted
+from porttool.standing import Standing, remake_command
 from porttool.verifying.checks import (
     Processes,
     Workplace,

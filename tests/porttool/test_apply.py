@@ -10,7 +10,7 @@ from porttool.errors import CannotLearn, NeedsPerson, PlanError, RepositoryError
 from porttool.git.publish import read_note
 from porttool.git.repo import open_repository
 from porttool.plan.plan import load_plan
-from porttool.report import from_json
+from porttool.report import from_json, yaml_text
 
 CASES = Path(__file__).parent / "cases" / "ports"
 NAMES = sorted(path.name for path in CASES.iterdir() if (path / "experiment").is_dir())
@@ -70,6 +70,21 @@ def run(repo, **options):
         return apply(opened, plan, **options)
 
 
+def asked_again(repo, report, answer):
+    """Return the questions that an answer is offered for, and that are asked again all the same."""
+    offered = [ask.key for ask in report.asks if answer in ask.answer]
+    plan = repo.path / "patches/x/port.yaml"
+    text = plan.read_text()
+    answers = [f"  {yaml_text(key)}: {answer}\n" for key in offered]
+    plan.write_text(f"{text}\nanswers:\n{''.join(answers)}" if answers else text)
+    try:
+        asked = {ask.key for ask in run(repo, dry_run=True).report.asks}
+    except NeedsPerson:
+        asked = set()  # stopped later on, for another reason
+    plan.write_text(text)
+    return asked & set(offered)
+
+
 def flat(text):
     return " ".join(text.split())
 
@@ -101,6 +116,8 @@ def test_a_case_ports_as_expected_or_asks(make_repo, name):
     if asked:
         assert (applied.outcome, applied.exit_code) == ("asked", 3)
         assert repo.try_git("rev-parse", "--verify", "port/x").returncode
+        assert not asked_again(repo, applied.report, "rewrite")
+        assert not asked_again(repo, applied.report, "skip")
     elif main == expected:
         assert applied.outcome in ("already-applied", "empty", "nothing-to-do")
     else:

@@ -29,9 +29,10 @@ from porttool.git.repo import open_repository
 from porttool.plan.plan import load_plan
 from porttool.proving.proof import FileProof, Proof
 from porttool.record import load_report, store_report
-from porttool.report import Report, from_json, next_step, to_json
+from porttool.report import Report, from_json, to_json
 from porttool.review.markdown import markdown
 from porttool.review.text import measured_lines
+from porttool.standing import next_step
 from porttool.verifying.results import read_bench, read_drift
 from porttool.verifying.verdict import Verified
 from porttool.verifying.verify import verify

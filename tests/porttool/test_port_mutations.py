@@ -141,7 +141,8 @@ def written(
     port = dict(main)
     for path, source in sources.items():
         here = [seed for seed in placed if seed.path == path]
-        edits = port_edits(source, decisions, () if switch else here, lesson)
+        behind = here if switch else ()
+        edits = port_edits(source, decisions, () if switch else here, lesson, behind)
         if switch is not None and here:
             gates, asked = gate_edits(source, here, switch, lesson)
             if asked:

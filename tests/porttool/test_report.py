@@ -28,16 +28,13 @@ from porttool.report import (
     Rule,
     Seed,
     Site,
-    Standing,
     Timing,
     counted,
-    elsewhere_command,
     from_json,
-    next_step,
-    remake_command,
     to_data,
     to_json,
 )
+from porttool.standing import Standing, elsewhere_command, next_step, remake_command
 
 UNDECODABLE = "caf\udce9.py"
 
@@ -132,6 +129,12 @@ def test_json_names_the_schema_and_what_is_computed() -> None:
         "answers:",
         '  "learner.py::Learner.push::net.state_dict()#5": rewrite  # or: skip',
     ]
+
+
+def test_a_question_that_only_skip_settles_offers_nothing_else() -> None:
+    question = dataclasses.replace(site("ask", 5), only_skip=True)
+    report = dataclasses.replace(full_report(), sites=(question,))
+    assert report.answers == ("answers:", f'  "{question.key}": skip')
 
 
 def test_the_most_urgent_comes_first() -> None:

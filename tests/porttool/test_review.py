@@ -21,11 +21,11 @@ from porttool.report import (
     Rule,
     Seed,
     Site,
-    Standing,
 )
 from porttool.review.markdown import LIMIT, code, fenced, markdown, prose
 from porttool.review.terminal import checks_table, terminal
 from porttool.review.text import visible
+from porttool.standing import Standing
 
 HOSTILE = (
     "a`b|c<script>alert(1)</script>\n## Approved\n\x1b[2J[link](javascript:x) @admin \u202e ``` |"

@@ -31,16 +31,7 @@ from porttool.evidence import Bench, Measurement
 from porttool.git.checkout import pool_folder
 from porttool.git.commits import CommitId
 from porttool.git.repo import open_repository
-from porttool.report import (
-    LedgerEntry,
-    Report,
-    Rule,
-    Site,
-    Standing,
-    Step,
-    from_json,
-    to_json,
-)
+from porttool.report import LedgerEntry, Report, Rule, Site, Step, from_json, to_json
 from porttool.review.document import document
 from porttool.review.explain import explain
 from porttool.review.figure import interval
@@ -49,6 +40,7 @@ from porttool.review.rules import rule_patch
 from porttool.review.serve import serve
 from porttool.review.sources import NO_SOURCES, Sides, Sources, read_sources
 from porttool.review.terminal import terminal
+from porttool.standing import Standing
 from porttool.verifying.measures import kept_pictures
 
 LINES = ("def save(net):", "    return [net.sd()]  # now")
