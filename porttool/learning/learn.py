@@ -138,7 +138,7 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
         wrapper=wrapper,
         rules=rules,
         seeds=tuple(seeds),
-        helpers=_helpers((change.helper for _, change in changes if change.helper), rules, seeds),
+        helpers=_helpers(changes, new_files, rules, seeds),
         imports=tuple(
             ImportEdit(file.path, statement, *_extended(file, change))
             for file, change in changes
@@ -156,10 +156,17 @@ def learn(parent: Files, experiment: Files, wrapper: Wrapper) -> Lesson:
 
 
 def _helpers(
-    found: Iterable[Helper], rules: Iterable[Rule], seeds: Iterable[Seed]
+    changes: Sequence[tuple[ChangedFile, Change]],
+    new_files: Iterable[Source],
+    rules: Iterable[Rule],
+    seeds: Iterable[Seed],
 ) -> tuple[Helper, ...]:
-    """Return helpers that know whether anything that was learned calls them, through others too."""
-    helpers = tuple(found)
+    """Return the helpers, which know whether they come along whatever is rewritten.
+
+    So do those that no rule and no seed calls, through others either, and those that unexplained
+    code mentions, or a file that the experiment adds.
+    """
+    helpers = tuple(change.helper for _, change in changes if change.helper)
     names = {name for rule in rules for name in rule.requires}
     names |= {name for seed in seeds for name in seed.requires}
     called = {one for one in helpers if any(is_name_of(one, name) for name in names)}
@@ -172,7 +179,25 @@ def _helpers(
         - called
     ):
         called |= more
-    return tuple(replace(one, free=one not in called) for one in helpers)
+    mentioned = _mentions(root for _, c in changes if c.how == "residual" for root in c.edit.added)
+    mentioned |= _mentions(source.tree for source in new_files)
+    return tuple(
+        replace(one, free=one not in called or one.name.rpartition(".")[2] in mentioned)
+        for one in helpers
+    )
+
+
+def _mentions(roots: Iterable[ast.AST]) -> set[str]:
+    """Return the names that some code reads, as attributes too, or imports."""
+    found: set[str] = set()
+    for node in (node for root in roots for node in walk(root)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+    return found
 
 
 def _extended(file: ChangedFile, change: Change) -> tuple[str, str] | tuple[()]:

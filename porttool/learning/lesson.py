@@ -125,7 +125,7 @@ class Helper:
     `text` is dedented and ends in a newline. `after` and `before` name its neighbours in the
     experiment. `imports` holds one statement for each imported name that the text uses; `needs`
     other helpers that it uses. `through` are files that import it, and others can have it from.
-    A `free` one is called by no rule and no seed: it comes along whatever is rewritten.
+    A `free` one comes along whatever is rewritten: more than what is learned may call it.
     """
 
     name: str

@@ -468,6 +468,36 @@ def test_a_definition_that_only_unexplained_code_calls_comes_along(make_repo):
     assert changed(repo) == {"learner.py": calls(wrapped("clean(self.net)", push=push, top=top))}
 
 
+def test_a_helper_that_unexplained_code_calls_too_comes_along_without_its_sites(make_repo):
+    told = "        print(clean(self))\n        self.net ="
+    experiment = wrapped("clean(self.net)", top=f"\n\n{CLEAN}").replace(
+        "        self.net =", told, 1
+    )
+    main = {"learner.py": learner(save="{}")}
+    base = {"conf.py": CONF, "learner.py": learner()}
+    repo = stale(make_repo, base, {"learner.py": experiment}, main)
+    plan = PLAN.format(commit=repo.id("exp"))
+    repo.write({"patches/x/port.yaml": plan[: plan.index("switch:")]})
+    run(repo)
+    expected = wrapped("{}", top=f"\n\n{CLEAN}").replace("        self.net =", told, 1)
+    assert changed(repo) == {"learner.py": expected}
+
+
+def test_a_helper_that_a_new_file_imports_comes_along_without_its_sites(make_repo):
+    experiment = wrapped("clean(self.net)", top=f"\n\n{CLEAN}")
+    tool = (
+        "from learner import Learner, clean\n\n\ndef keys(one: Learner):\n    return clean(one)\n"
+    )
+    main = {"learner.py": learner(save="{}")}
+    base = {"conf.py": CONF, "learner.py": learner()}
+    repo = stale(make_repo, base, {"learner.py": experiment, "tool.py": tool}, main)
+    plan = PLAN.format(commit=repo.id("exp"))
+    repo.write({"patches/x/port.yaml": plan[: plan.index("switch:")]})
+    run(repo)
+    expected = wrapped("{}", top=f"\n\n{CLEAN}")
+    assert changed(repo) == {"learner.py": expected, "tool.py": tool}
+
+
 def test_a_helper_that_nothing_on_main_calls_is_said_to_be_dropped(make_repo):
     experiment = {"learner.py": wrapped("clean(self.net)", top=f"\n\n{CLEAN}")}
     main = {"learner.py": learner(save="{}")}
