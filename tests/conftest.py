@@ -10,6 +10,10 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no deadline", deadline=None)  # a busy machine is no fault of an example
+settings.load_profile("no deadline")
 
 
 @pytest.hookimpl(wrapper=True)
