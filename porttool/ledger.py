@@ -74,8 +74,8 @@ class _Fates:
             fate = self._residual(hunk)
         elif self._is_there(hunk, path):
             fate = _Fate("already there", "onto has it")
-        elif hunk.kind == "helper" and not self._is_brought(hunk, path):
-            fate = _Fate("dropped", f"nothing on onto calls {hunk.by}")
+        elif hunk.kind == "helper":
+            fate = self._helper(hunk, path)
         else:
             fate = _Fate("applied", hunk.kind)
         if fate.outcome == "dropped":
@@ -157,16 +157,24 @@ class _Fates:
             return _Fate("already there", "onto has what no rule explains")
         return _Fate("applied", "merged as it is; no rule explains it")
 
-    def _is_brought(self, hunk: Hunk, path: str) -> bool:
-        """Tell whether the port writes the definition that a hunk adds."""
-        decided, source = self.decided, self.decided.sources.get(path)
-        helpers = [one for one in decided.lesson.helpers if (one.path, one.name) == (path, hunk.by)]
-        if source is None or not helpers:
-            return False
-        if path not in self._written:
-            edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)
-            self._written[path] = _bare("".join(edit.text for edit in edits))
-        return _bare(helpers[0].text) in self._written[path]
+    def _helper(self, hunk: Hunk, path: str) -> _Fate:
+        """Say where the port writes the definition that a hunk adds, which may be another file."""
+        decided = self.decided
+        helpers = [one for one in decided.lesson.helpers if one.name == hunk.by]
+        for helper in sorted(helpers, key=lambda one: one.path != path):
+            source = decided.sources.get(helper.path)
+            if source is None:
+                continue
+            if helper.path not in self._written:
+                edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)
+                self._written[helper.path] = _bare("".join(edit.text for edit in edits))
+            if _bare(helper.text) in self._written[helper.path]:
+                if helper.path == path:
+                    return _Fate("applied", "helper")
+                return _Fate("adapted", f"helper, in {helper.path}", helper.path)
+        if path not in decided.sources:
+            return _Fate("dropped", f"onto does not have {path} any more")
+        return _Fate("dropped", f"onto needs no {hunk.by} from here")
 
     def _is_there(self, hunk: Hunk, path: str) -> bool:
         """Tell whether onto has the experiment's text of a hunk, beside what was found so far."""

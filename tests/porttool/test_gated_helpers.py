@@ -505,7 +505,7 @@ def test_a_helper_that_nothing_on_main_calls_is_said_to_be_dropped(make_repo):
     report = run(repo).report
     assert changed(repo) == {"learner.py": learner(save="{}", guard=GUARD)}
     (entry,) = [entry for entry in report.ledger if entry.after.startswith("def clean")]
-    assert (entry.outcome, entry.why) == ("dropped", "nothing on onto calls clean")
+    assert (entry.outcome, entry.why) == ("dropped", "onto needs no clean from here")
 
 
 OTHER = "def width():\n    return 4\n"

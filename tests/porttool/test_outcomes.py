@@ -142,7 +142,7 @@ def test_empty_after_port(port):
     assert (applied.outcome, applied.exit_code) == ("empty", 0)
     assert applied.message.splitlines() == [
         "main has no place left that x would change; no branch was made",
-        "  a.py: nothing on onto calls _clean_state_dict",
+        "  a.py: onto needs no _clean_state_dict from here",
         "  a.py: main no longer constructs `self.policy` of `Learner.__init__`: nothing to wrap",
         "  a.py: main no longer constructs `self.critic` of `Learner.__init__`: nothing to wrap",
         "  a.py: onto does not have this place any more",
