@@ -17,6 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[trainer,dev,browser]'
 # pip compiles on one processor; and not what it installs to be edited, which each test's process would.
+# A package may hold a file for another Python, which does not compile here: that stops nothing.
 	-$(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/_internal/' $(VENV)/lib porttool src
 	touch $@
 

@@ -166,7 +166,9 @@ class _Fates:
             if source is None:
                 continue
             if helper.path not in self._written:
-                edits = port_edits(source, decided.decisions, decided.placed, decided.lesson)
+                # Behind a switch a seed is wrapped by the guard, and needs no helper of its own.
+                placed = () if self.plan.switch else decided.placed
+                edits = port_edits(source, decided.decisions, placed, decided.lesson)
                 self._written[helper.path] = _bare("".join(edit.text for edit in edits))
             if _bare(helper.text) in self._written[helper.path]:
                 if helper.path == path:

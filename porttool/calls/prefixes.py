@@ -141,8 +141,8 @@ def _asked(here: View, node: ast.AST) -> bool:
     clauses = [
         test for one in walk(around) if isinstance(one, ast.comprehension) for test in one.ifs
     ]
-    return any(_asks(here, inner) for test in [*tests, *clauses] for inner in walk(test)
-               if isinstance(inner, ast.expr))  # fmt: skip
+    parts = (part for test in [*tests, *clauses] for part in walk(test))
+    return any(_asks(here, part) for part in parts if isinstance(part, ast.expr))
 
 
 def old_keys(here: View, site: Site, reads: Sequence[ast.expr]) -> Iterator[Finding]:
